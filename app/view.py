@@ -1,0 +1,106 @@
+"""What the panels look at: the run shown, the cursor (round, position) in it, and whether it follows the tail."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Signal
+
+from engine.recording import RecordedRun
+from engine.rounds import Round
+
+
+class View(QObject):
+    """One run seen by every panel. Panels read `run`, never the worker.
+
+    Signals: `run_changed` (another run, or none, is shown); `advanced` (rounds were added, or the run ended: at
+    most once a frame); `cursor_moved` (round, position or live changed, also by following the tail).
+    """
+
+    run_changed = Signal()
+    advanced = Signal()
+    cursor_moved = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.run: RecordedRun | None = None
+        self.round_index = -1
+        self.position = 0
+        self.live = True
+
+    @property
+    def round(self) -> Round | None:
+        """The round under the cursor, or None before the first one."""
+        if self.run is None or not 0 <= self.round_index < len(self.run):
+            return None
+        return self.run[self.round_index]
+
+    def show_run(self, run: RecordedRun | None) -> None:
+        """Show another run, from its tail."""
+        self.run = run
+        self.live = True
+        self.round_index, self.position = -1, 0
+        self._pin_to_tail()
+        self.run_changed.emit()
+        self.cursor_moved.emit()
+
+    def notify_advanced(self) -> None:
+        """Rounds were appended: follow them if live, and tell the panels once."""
+        moved = self.live and self._pin_to_tail()
+        self.advanced.emit()
+        if moved:
+            self.cursor_moved.emit()
+
+    def select(self, round_index: int, position: int | None = None) -> None:
+        """Put the cursor on a round and position (None: the decisive one); the tail is no longer followed."""
+        if self.run is None or not 0 <= round_index < len(self.run):
+            return
+        self.live = False
+        self.round_index = round_index
+        self.position = self._valid(position)
+        self.cursor_moved.emit()
+
+    def follow_tail(self) -> None:
+        """Pin the cursor to the newest round (End)."""
+        self.live = True
+        self._pin_to_tail()
+        self.cursor_moved.emit()
+
+    def step_round(self, by: int) -> None:
+        """Move by rounds, within the run."""
+        if self.run is not None and len(self.run):
+            self.select(min(max(self.round_index + by, 0), len(self.run) - 1))
+
+    def step_position(self, by: int) -> None:
+        """Move by positions, on into the next or previous round at an end."""
+        record = self.round
+        if record is None or self.run is None:
+            return
+        wanted = self.position + by
+        if 0 <= wanted <= self._last_position(record):
+            self.select(self.round_index, wanted)
+        elif wanted < 0 and self.round_index > 0:
+            previous = self.round_index - 1
+            self.select(previous, self._last_position(self.run[previous]))
+        elif wanted > 0 and self.round_index + 1 < len(self.run):
+            self.select(self.round_index + 1, 0)
+
+    def _pin_to_tail(self) -> bool:
+        last = len(self.run) - 1 if self.run is not None else -1
+        if last == self.round_index:
+            return False
+        self.round_index = last
+        self.position = self._valid(None)
+        return True
+
+    def _valid(self, position: int | None) -> int:
+        record = self.round
+        if record is None:
+            return 0
+        if position is None:
+            position = record.rejected_at if record.rejected_at is not None else self._last_position(record)
+        return min(max(position, 0), self._last_position(record))
+
+    @staticmethod
+    def _last_position(record: Round) -> int:
+        """The bonus position where a token was emitted there, else the last draft."""
+        behind = any(e.position >= record.k for e in record.emitted)
+        return record.k if behind else max(record.k - 1, 0)

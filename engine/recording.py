@@ -1,0 +1,133 @@
+"""The recording of runs: the one source that every panel reads, live or replayed; held in memory for now.
+
+One writer appends whole rounds; readers on the same thread see rounds by index and the columns as arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.rounds import Round, RunEnd, RunHeader
+from engine.statistics import Statistics
+
+OUTCOMES = ("plain", "accepted-all", "rejected", "degenerate", "ended")
+"""`plain`: k = 0. `ended`: the run's last round, cut short before a recovered or bonus token."""
+
+COLUMNS: dict[str, type] = {
+    "k": np.int64,
+    "tested": np.int64,
+    "accepted": np.int64,
+    "emitted": np.int64,
+    "first_token": np.int64,  # emitted tokens before the round
+    "drift": np.int64,
+    "debt": np.int64,
+    "main_end": np.int64,
+    "main_expected": np.int64,
+    "draft_end": np.int64,
+    "draft_expected": np.int64,
+    "sum_min": np.float64,  # added over the tested positions of the round; NaN without closed forms
+    "sum_prod": np.float64,
+    "outcome": np.int64,  # index into OUTCOMES
+    "seconds": np.float64,
+}
+
+
+def outcome_of(record: Round) -> str:
+    """The one word that colours a round."""
+    if any(e.source == "degenerate-fallback" for e in record.emitted):
+        return "degenerate"
+    if record.rejected_at is not None:
+        return "rejected"
+    if record.k == 0:
+        return "plain"
+    return "accepted-all" if record.emitted[-1:] and record.emitted[-1].source == "bonus" else "ended"
+
+
+def _sum_tested(record: Round, name: str) -> float:
+    values = [getattr(d, name) for d in record.drafts if d.fate != "ignored"]
+    return float("nan") if not values or None in values else float(sum(values))
+
+
+class RecordedRun:
+    """One run: header, rounds, their columns, running statistics, and the end once it has come."""
+
+    def __init__(self, header: RunHeader) -> None:
+        self.header = header
+        self.end: RunEnd | None = None
+        self.statistics = Statistics()
+        self.tokens: list[int] = []
+        self.first_drift: int | None = None
+        self._rounds: list[Round] = []
+        self._columns = {name: np.empty(256, kind) for name, kind in COLUMNS.items()}
+
+    def __len__(self) -> int:
+        return len(self._rounds)
+
+    def __iter__(self) -> Iterator[Round]:
+        return iter(self._rounds)
+
+    def __getitem__(self, index: int) -> Round:
+        return self._rounds[index]
+
+    def append(self, record: Round) -> None:
+        """Add the next round; its index must be the number of rounds so far."""
+        count = len(self._rounds)
+        if record.index != count:
+            raise ValueError(f"round {record.index} came where round {count} was expected")
+        draft = record.draft_cache
+        row = {
+            "k": record.k,
+            "tested": record.tested,
+            "accepted": record.accepted,
+            "emitted": len(record.emitted),
+            "first_token": len(self.tokens),
+            "drift": record.drift,
+            "debt": record.debt,
+            "main_end": record.main_cache.end,
+            "main_expected": record.main_cache.expected_end,
+            "draft_end": draft.end if draft else 0,
+            "draft_expected": draft.expected_end if draft else 0,
+            "sum_min": _sum_tested(record, "sum_min"),
+            "sum_prod": _sum_tested(record, "sum_prod"),
+            "outcome": OUTCOMES.index(outcome_of(record)),
+            "seconds": record.timings.total,
+        }
+        for name, value in row.items():
+            if count == len(self._columns[name]):
+                self._columns[name] = np.concatenate([self._columns[name], np.empty_like(self._columns[name])])
+            self._columns[name][count] = value
+        self._rounds.append(record)
+        self.tokens += [e.token for e in record.emitted]
+        self.statistics.add(record)
+        if record.drift != 0 and self.first_drift is None:
+            self.first_drift = count
+
+    def column(self, name: str) -> npt.NDArray[np.generic]:
+        """A read-only view of one column over all rounds so far; see COLUMNS."""
+        view = self._columns[name][: len(self._rounds)]
+        view.flags.writeable = False
+        return view
+
+    def locate(self, token_index: int) -> tuple[int, int]:
+        """(round index, index within the round's emitted tokens) of an emitted token."""
+        if not 0 <= token_index < len(self.tokens):
+            raise IndexError(f"token {token_index} of {len(self.tokens)}")
+        firsts = self.column("first_token")
+        at = int(np.searchsorted(firsts, token_index, side="right")) - 1
+        return at, token_index - int(firsts[at])
+
+
+class Recording:
+    """All runs of one sitting, oldest first. The seam where a session file will take memory's place."""
+
+    def __init__(self) -> None:
+        self.runs: list[RecordedRun] = []
+
+    def begin(self, header: RunHeader) -> RecordedRun:
+        """Start a new run; it becomes the last of `runs`."""
+        run = RecordedRun(header)
+        self.runs.append(run)
+        return run
