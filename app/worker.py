@@ -1,0 +1,455 @@
+"""The engine's one thread: it alone imports MLX, loads the models and runs them; only finished records leave it."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+from PySide6.QtCore import QObject, Qt, Signal
+
+from app.run_gate import RunGate
+from engine.rounds import ModelInfo, Round, RunEnd, RunHeader
+from engine.settings import Settings
+from engine.text import Vocabulary
+
+log = logging.getLogger("draftscope.worker")
+
+STATES = ("idle", "loading", "ready", "running", "paused", "stopping", "failed")
+BUNDLED = "bundled"
+"""As `target` and `draft` of `load`: the pair that comes with the program."""
+
+_REPORT_EVERY = 0.25  # seconds between two looks at MLX's memory
+_PROGRESS_EVERY = 0.05  # seconds between two reports of progress
+
+
+@dataclasses.dataclass(frozen=True)
+class PairSummary:
+    """What the window knows of a loaded pair; holds no model. `encode` may be called on any thread."""
+
+    target: ModelInfo
+    draft: ModelInfo | None
+    vocabulary: Vocabulary
+    notices: tuple[str, ...]
+    backend: str
+    encode: Callable[[str], list[int]]
+
+
+class Delivery(NamedTuple):
+    """One item of a run on its way to the GUI thread, with the id that its run's header carries."""
+
+    run_id: int
+    item: RunHeader | Round | RunEnd
+
+
+class LoadCancelled(Exception):
+    """Raised out of a load's progress callback to end the load."""
+
+
+class EngineRoom:
+    """The engine as the worker uses it. Made, used and closed on the worker thread; tests put others in its place."""
+
+    def __init__(self) -> None:
+        self._pair: Any = None
+
+    def describe(self) -> tuple[str, str]:
+        """(MLX version, device and BLAS)."""
+        from engine.backend import describe_backend, mlx_version
+
+        return mlx_version(), describe_backend()
+
+    def load(self, target: str, draft: str | None, progress: Callable[..., None]) -> PairSummary:
+        """Load a pair; it takes the place of the one before only if all went well."""
+        from engine.models import bundled_pair_folders, load_pair
+
+        if BUNDLED in (target, draft):
+            own_target, own_draft = (str(folder) for folder in bundled_pair_folders())
+            target = own_target if target == BUNDLED else target
+            draft = own_draft if draft == BUNDLED else draft
+        return self._take(load_pair(target, draft, progress=progress))
+
+    def load_toy(self) -> PairSummary:
+        """Take the 6-token toy."""
+        from engine.toy import toy_pair
+
+        return self._take(toy_pair())
+
+    def _take(self, pair: Any) -> PairSummary:
+        from engine.backend import describe_backend, mx
+
+        self._pair = pair
+        mx.clear_cache()  # what the pair before held
+        target, draft = pair.target, pair.draft
+        return PairSummary(
+            target.info,
+            draft.info if draft is not None else None,
+            target.vocabulary,
+            tuple(pair.notices),
+            describe_backend(),
+            target.encode,
+        )
+
+    def generator(self, settings: Settings) -> Any:
+        """A SpeculativeGenerator over the loaded pair; the window's toggles decide, not the environment."""
+        from engine.generator import SpeculativeGenerator
+
+        return SpeculativeGenerator(self._pair, settings, stochastic=settings.stochastic)
+
+    def memory_bytes(self) -> tuple[int, int]:
+        """(active, cache) bytes of MLX."""
+        from engine.backend import memory_bytes
+
+        return memory_bytes()
+
+    def close(self) -> None:
+        """Let go of the models and of the thread's streams; without the latter a process may abort at exit."""
+        import sys
+
+        self._pair = None
+        if "engine.backend" in sys.modules:
+            from engine.backend import mx
+
+            if hasattr(mx, "clear_streams"):
+                mx.clear_streams()
+
+
+def plain_message(error: BaseException) -> str:
+    """What a person is told of an exception; the engine's own messages stand for themselves."""
+    return str(error) if isinstance(error, ValueError) and str(error) else f"{type(error).__name__}: {error}"
+
+
+class Worker(QObject):
+    """Owns the engine's thread. Commands are called, and signals come, on the GUI thread; nothing here blocks it.
+
+    Signals: `state_changed` (one of STATES), `loaded` (PairSummary), `load_failed`, `run_failed` (plain text),
+    `progress` (what, done, total), `described` (MLX version, device and BLAS), `arrived` (the deque isn't empty
+    any more: call `drain`). They are emitted by the GUI thread whatever they are connected to.
+    `memory`: (active, cache) bytes of MLX as last seen by the worker thread.
+    """
+
+    state_changed = Signal(str)
+    loaded = Signal(object)
+    load_failed = Signal(str)
+    run_failed = Signal(str)
+    progress = Signal(str, object, object)  # object: Qt's int has 32 bits, these may be bytes
+    described = Signal(str, str)
+    arrived = Signal()
+
+    _posted = Signal(str, object)
+    _woken = Signal()
+
+    def __init__(self, engine: Callable[[], Any] = EngineRoom, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.state = "idle"
+        self.memory = (0, 0)
+        self._engine = engine
+        self._pace = 0.0
+        self._pair_loaded = False
+        self._command = 0  # number of the last command; only its outcome decides the state
+        self._gate: RunGate | None = None
+        self._loads: dict[int, threading.Event] = {}  # loads not yet over, with their cancel flags
+        self._commands: SimpleQueue[Callable[[Any], None] | None] = SimpleQueue()
+        self._out: deque[Delivery] = deque()
+        self._wake_sent = threading.Event()
+        self._closing = threading.Event()
+        self._posted.connect(self._on_posted, Qt.ConnectionType.QueuedConnection)
+        self._woken.connect(self.arrived, Qt.ConnectionType.QueuedConnection)
+        # A daemon, so that a main thread that dies of an exception isn't held back; shutdown() joins it.
+        self._thread = threading.Thread(target=self._serve, name="draftscope-engine", daemon=True)
+        self._thread.start()
+
+    # Commands, GUI thread.
+
+    @property
+    def pausing(self) -> bool:
+        """A pause stands or is on its way in the run that goes."""
+        return self.state in ("running", "paused") and self._gate is not None and self._gate.pausing
+
+    def warm_up(self) -> None:
+        """Import MLX now; `described` says what was found, `load_failed` why it failed."""
+        self._commands.put(self._do_describe)
+
+    def load(self, target: str, draft: str | None) -> None:
+        """Load a pair of model folders (or BUNDLED). Loads asked for meanwhile come after it, one by one."""
+        self._queue_load(lambda room, progress: room.load(target, draft, progress))
+
+    def load_toy(self) -> None:
+        """Load the 6-token toy."""
+        self._queue_load(lambda room, progress: room.load_toy())
+
+    def run(self, prompt: str | Sequence[int], settings: Settings, pause_after: int | None = None) -> None:
+        """Start a run; with `pause_after` it pauses after so many rounds. A run that is stopping ends first."""
+        self._refuse_in("running", "paused", "loading")
+        number = self._next_command()
+        self._gate = RunGate(pace=self._pace, rounds=pause_after, on_parked=partial(self._post, "parked", number))
+        self._commands.put(partial(self._do_run, number, self._gate, prompt, settings))
+        self._enter("running")
+
+    def change(self, **live: Any) -> None:
+        """Change live settings of the run from its next round on. Raises SettingsError for others."""
+        Settings().with_live(live)
+        if self._gate is not None:
+            self._gate.change(live)
+
+    def pause(self) -> None:
+        """Pause at the next round boundary."""
+        if self._gate is not None and self.state == "running":
+            self._gate.pause()
+
+    def resume(self) -> None:
+        """Go on, or take back a pause that hasn't come yet."""
+        if self._gate is not None and self.state in ("running", "paused"):
+            self._gate.go()
+            self._enter("running")
+
+    def step(self) -> None:
+        """From a pause: exactly one round (the state stays `paused`). While running: pause after the next round."""
+        if self._gate is not None and self.state in ("running", "paused"):
+            self._gate.step()
+
+    def stop(self) -> None:
+        """End the run at the next round boundary, or the loading at its next report."""
+        if self._gate is not None and self.state in ("running", "paused"):
+            self._gate.stop()
+            self._enter("stopping")
+        elif self.state == "loading":
+            for cancelled in self._loads.values():
+                cancelled.set()
+            self._enter("stopping")
+
+    def set_pace(self, seconds_between_rounds: float) -> None:
+        """Least seconds from one round's beginning to the next; 0 is full speed. Takes effect at once."""
+        self._pace = seconds_between_rounds
+        if self._gate is not None:
+            self._gate.set_pace(seconds_between_rounds)
+
+    def shutdown(self, timeout: float = 5.0) -> bool:
+        """Stop everything and join the thread; False if it is still busy after `timeout` seconds. May be repeated."""
+        if not self._closing.is_set():
+            self._closing.set()
+            if self._gate is not None:
+                self._gate.stop()
+            for cancelled in self._loads.values():
+                cancelled.set()
+            self._commands.put(None)
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def drain(self, budget_seconds: float) -> Iterator[Delivery]:
+        """Take what has arrived, in order, until nothing is left or the time, the caller's work included, is up."""
+        self._wake_sent.clear()
+        until = time.perf_counter() + budget_seconds
+        while self._out:
+            yield self._out.popleft()
+            if time.perf_counter() >= until:
+                return
+
+    @property
+    def waiting(self) -> int:
+        """Items that have arrived and weren't drained."""
+        return len(self._out)
+
+    # The state, GUI thread.
+
+    def _next_command(self) -> int:
+        self._command += 1
+        return self._command
+
+    def _refuse_in(self, *states: str) -> None:
+        if self._closing.is_set() or self.state in states:
+            raise RuntimeError(f"not possible while {'closing' if self._closing.is_set() else self.state}")
+
+    def _queue_load(self, load: Callable[[Any, Callable[..., None]], PairSummary]) -> None:
+        self._refuse_in("running", "paused")
+        number = self._next_command()
+        cancelled = self._loads[number] = threading.Event()
+        self._commands.put(partial(self._do_load, number, cancelled, load))
+        self._enter("loading")
+
+    def _enter(self, state: str) -> None:
+        if state != self.state:
+            self.state = state
+            self.state_changed.emit(state)
+
+    def _on_posted(self, kind: str, payload: Any) -> None:
+        if self._closing.is_set():
+            return
+        if kind == "progress":
+            self.progress.emit(*payload)
+        elif kind == "described":
+            self.described.emit(*payload)
+        elif kind == "parked":
+            current = payload == self._command and self._gate is not None and self._gate.parked
+            if current and self.state == "running":
+                self._enter("paused")
+        elif kind == "load over":
+            self._after_load(*payload)
+        elif kind == "run over":
+            number, failure = payload
+            self._finish(number, failure, self.run_failed)
+        else:
+            raise ValueError(kind)
+
+    def _after_load(self, number: int, pair: PairSummary | None, failure: str | None) -> None:
+        self._loads.pop(number, None)
+        self._pair_loaded = self._pair_loaded or pair is not None
+        if pair is not None:
+            self.loaded.emit(pair)
+        self._finish(number, failure, self.load_failed)
+
+    def _finish(self, number: int, failure: str | None, failed: Any) -> None:
+        # A newer command has set a state of its own; the older one's end must not disturb it.
+        if number == self._command:
+            self._enter("failed" if failure else "ready" if self._pair_loaded else "idle")
+        if failure:
+            failed.emit(failure)
+
+    # The worker thread.
+
+    def _serve(self) -> None:
+        room = None
+        try:
+            room = self._engine()
+            while (command := self._commands.get()) is not None:
+                command(room)
+                del command  # it may hold a generator's arrays, which must die on this thread
+        except Exception:
+            log.exception("the engine's thread ended by a fault of its own")
+            self._post("load over", (self._command, None, "The engine's thread ended; see the log."))
+        finally:
+            if room is not None:
+                room.close()
+
+    def _post(self, kind: str, payload: Any) -> None:
+        if not self._closing.is_set():
+            self._posted.emit(kind, payload)
+
+    def _deliver(self, run_id: int, item: RunHeader | Round | RunEnd) -> None:
+        self._out.append(Delivery(run_id, item))
+        # One signal per drain, not per round: a queued signal costs ten times a deque's append.
+        if not self._wake_sent.is_set() and not self._closing.is_set():
+            self._wake_sent.set()
+            self._woken.emit()
+
+    def _do_describe(self, room: Any) -> None:
+        try:
+            self._post("described", room.describe())
+        except Exception as error:
+            log.exception("MLX could not be loaded")
+            self._post("load over", (0, None, plain_message(error)))
+
+    def _do_load(self, number: int, cancelled: threading.Event, load: Callable[..., PairSummary], room: Any) -> None:
+        reporter = _Progress(self._post, cancelled)
+        pair, failure = None, None
+        try:
+            if not cancelled.is_set():
+                reporter.report("Loading", 0, 0)
+                self._post("described", room.describe())
+                pair = load(room, reporter.report)
+                self.memory = room.memory_bytes()
+        except LoadCancelled:
+            log.info("loading was cancelled")
+        except Exception as error:
+            log.log(_level(error), "loading failed", exc_info=True)
+            failure = plain_message(error)
+        self._post("load over", (number, pair, failure))
+
+    def _do_run(self, number: int, gate: RunGate, prompt: str | Sequence[int], settings: Settings, room: Any) -> None:
+        failure = None
+        if not gate.stopping:
+            run = _Run(number, gate, partial(self._deliver, number), self._post)
+            try:
+                run.start(room, prompt, settings)
+                for _ in run.rounds():
+                    self._look_at_memory(room, run)
+                failure = run.finish()
+            except Exception as error:
+                log.log(_level(error), "the run failed", exc_info=True)
+                failure = plain_message(error)
+                run.abandon(failure)
+            self.memory = room.memory_bytes() if run.header is not None else self.memory
+        self._post("run over", (number, failure))
+
+    def _look_at_memory(self, room: Any, run: _Run) -> None:
+        now = time.monotonic()
+        if now - run.looked >= _REPORT_EVERY:
+            run.looked = now
+            self.memory = room.memory_bytes()
+
+
+def _level(error: BaseException) -> int:
+    """What the user can mend is no fault of the program."""
+    return logging.INFO if isinstance(error, ValueError) else logging.ERROR
+
+
+class _Progress:
+    """Reports progress to the GUI thread, not too often, and ends the job when it was cancelled."""
+
+    def __init__(self, post: Callable[[str, Any], None], cancelled: threading.Event) -> None:
+        self._post, self._cancelled = post, cancelled
+        self._last = -1.0
+
+    def report(self, what: str, done: int, total: int) -> None:
+        if self._cancelled.is_set():
+            raise LoadCancelled
+        now = time.monotonic()
+        if now - self._last >= _PROGRESS_EVERY or done == total:
+            self._last = now
+            self._post("progress", (what, done, total))
+
+
+class _Run:
+    """One run on the worker thread, from its generator to its end."""
+
+    def __init__(
+        self, run_id: int, gate: RunGate, deliver: Callable[..., None], post: Callable[[str, Any], None]
+    ) -> None:
+        self.run_id, self.gate, self.deliver, self.post = run_id, gate, deliver, post
+        self.header: RunHeader | None = None
+        self.looked = 0.0
+        self._generator: Any = None
+        self._began = time.perf_counter()
+
+    def start(self, room: Any, prompt: str | Sequence[int], settings: Settings) -> None:
+        """Prefill. Raises what the engine raises for a prompt or settings that can't be run."""
+        self._generator = room.generator(settings)
+        header = self._generator.start(prompt, self._prefilled)
+        self.header = dataclasses.replace(header, run_id=self.run_id)
+        self.deliver(self.header)
+
+    def _prefilled(self, done: int, total: int) -> bool:
+        self.post("progress", ("Reading the prompt", done, total))
+        return self.gate.stopping
+
+    def rounds(self) -> Iterator[Round]:
+        """Deliver round after round until the run ends by itself or is stopped."""
+        source = self._generator.rounds()
+        while self._generator.end is None:
+            if not self.gate.pass_boundary():
+                self._generator.cancel()
+            for changes in self.gate.take_changes():
+                self._generator.change(**changes)
+            record = next(source, None)
+            if record is None:
+                return
+            self.deliver(record)
+            yield record
+
+    def finish(self) -> str | None:
+        """Deliver the end; returns what failed, if the engine says so."""
+        end: RunEnd = self._generator.end
+        self.deliver(end)
+        return end.notice if end.finish_reason == "error" else None
+
+    def abandon(self, failure: str) -> None:
+        """Close the recorded run after an exception: a header that went out gets its end."""
+        if self.header is None:
+            return
+        seconds = time.perf_counter() - self._began
+        self.deliver(RunEnd("error", failure, "", "", self._generator.host_syncs, seconds))
