@@ -99,6 +99,8 @@ class EngineRoom:
         """A SpeculativeGenerator over the loaded pair; the window's toggles decide, not the environment."""
         from engine.generator import SpeculativeGenerator
 
+        if self._pair is None:
+            raise ValueError("No models are loaded: choose a pair first.")
         return SpeculativeGenerator(self._pair, settings, stochastic=settings.stochastic)
 
     def memory_bytes(self) -> tuple[int, int]:
@@ -353,11 +355,13 @@ class Worker(QObject):
                 self._post("described", room.describe())
                 pair = load(room, reporter.report)
                 self.memory = room.memory_bytes()
-        except LoadCancelled:
-            log.info("loading was cancelled")
         except Exception as error:
-            log.log(_level(error), "loading failed", exc_info=True)
-            failure = plain_message(error)
+            # A loader may dress LoadCancelled up as an error of its own; the flag tells them apart.
+            if cancelled.is_set():
+                log.info("loading was cancelled")
+            else:
+                log.log(_level(error), "loading failed", exc_info=True)
+                failure = plain_message(error)
         self._post("load over", (number, pair, failure))
 
     def _do_run(self, number: int, gate: RunGate, prompt: str | Sequence[int], settings: Settings, room: Any) -> None:

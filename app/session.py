@@ -1,0 +1,361 @@
+"""One sitting at the program: ties the worker, the recording and the view together, and says what may be done now."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
+
+from app.view import View
+from app.worker import BUNDLED, EngineRoom, PairSummary, Worker
+from engine.recording import RecordedRun, Recording
+from engine.rounds import Round, RunEnd, RunHeader
+from engine.settings import Settings, SettingsError
+
+DEFAULT_PROMPT = "It is a truth universally acknowledged, that"
+FRAME = 0.033  # seconds between two drains
+DRAIN_BUDGET = 0.006  # seconds of a frame for taking rounds in; the rest is the panels'
+TEACHING_PACE = 1.0  # seconds between rounds
+
+LOADING = "The models are still loading."
+STANDING = "A run stands: stop it first."
+NO_RUN = "No run is going."
+NO_ROUNDS = "There are no rounds yet: press Run."
+
+# For every action the states that refuse it, with the reason. An action that isn't named for a state is possible.
+_REFUSALS: dict[str, dict[str, str]] = {
+    "run": {"loading": LOADING, "running": STANDING, "paused": STANDING},
+    "continue": dict.fromkeys(("idle", "loading", "ready", "running", "stopping", "failed"), "No run is paused."),
+    "pause": {
+        **dict.fromkeys(("idle", "loading", "ready", "failed"), NO_RUN),
+        "paused": "The run is paused already.",
+        "stopping": "The run is stopping.",
+    },
+    "toggle_pause": {
+        **dict.fromkeys(("idle", "loading", "ready", "failed"), NO_RUN),
+        "stopping": "The run is stopping.",
+    },
+    "stop": {**dict.fromkeys(("idle", "ready", "failed"), NO_RUN), "stopping": "Stopping already."},
+    "step": {"loading": LOADING, "running": "Pause first: a step is one round out of a pause."},
+    "load": {"running": STANDING, "paused": STANDING},
+    "edit": dict.fromkeys(("running", "paused"), "A run's own settings stay as they are while it stands: stop it first."),
+    "change": {},
+    "pace": {},
+    "navigate": {},
+    "close": {},
+}
+_NEEDS_ROUNDS = ("navigate",)
+ACTIONS = tuple(_REFUSALS)
+"""What `Session.can` knows: run, continue (F5 in a pause), pause, toggle_pause, stop (also a loading), step, load (other
+models), edit (settings fixed for a run, models, prompt), change (live settings), pace, navigate (rounds), close."""
+
+
+class Session(QObject):
+    """Glue between Worker, Recording and View; what the window calls and listens to.
+
+    Signals: `state_changed` (a state of the worker; when a run is over, all its rounds were recorded before);
+    `banner_changed`, `pair_changed`; `message` (kind, text): "error" for what the user can mend, "notice" for the
+    rest, plain text; `progress_changed` (see `progress`); `memory_changed`; `configured` (`prompt` or `settings` of
+    the next run were set by `configure`); `described` (see `backend`); `run_ended` (the RecordedRun).
+    """
+
+    state_changed = Signal(str)
+    banner_changed = Signal()
+    pair_changed = Signal()
+    message = Signal(str, str)
+    progress_changed = Signal()
+    memory_changed = Signal()
+    configured = Signal()
+    described = Signal()
+    run_ended = Signal(object)
+
+    def __init__(self, engine: Callable[[], Any] = EngineRoom, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.recording = Recording()
+        self.view = View(self)
+        self.worker = Worker(engine, self)
+        self.state = self.worker.state
+        self.pair: PairSummary | None = None
+        self.mlx_version, self.backend = "", ""
+        self.prompt = DEFAULT_PROMPT
+        self.settings = Settings()
+        self.pace = 0.0
+        self.progress: tuple[str, int, int] | None = None
+        """(what, done, total) of a job under way; total 0: unknown."""
+        self.failure = ""
+        """What failed last, until something else goes well."""
+        self.live_settings: Settings | None = None
+        """The settings in force in the newest round of the newest run."""
+        self.banner: tuple[str, ...] = ()
+        """What isn't what was asked, in plain sentences."""
+        self.memory_text = ""
+        self._memory: tuple[int, int] | None = None
+        self._then: Callable[[], None] | None = None
+        self._recorded: tuple[int, RecordedRun] | None = None
+        self._last_frame = 0.0
+        self._frame_timer = QTimer(self)
+        self._frame_timer.setSingleShot(True)
+        self._frame_timer.setTimerType(Qt.TimerType.PreciseTimer)
+        self._frame_timer.timeout.connect(self._frame)
+        self.worker.arrived.connect(self._on_arrived)
+        self.worker.state_changed.connect(self._on_state)
+        self.worker.loaded.connect(self._on_loaded)
+        self.worker.load_failed.connect(self._on_failed)
+        self.worker.run_failed.connect(self._on_failed)
+        self.worker.progress.connect(self._on_progress)
+        self.worker.described.connect(self._on_described)
+
+    # What may be done.
+
+    def can(self, action: str) -> str | None:
+        """None if the action (one of ACTIONS) is possible now, else the reason why not: for the tooltip."""
+        reason = _REFUSALS[action].get(self.state)
+        if reason is None and action in _NEEDS_ROUNDS and (self.view.run is None or not len(self.view.run)):
+            return NO_ROUNDS
+        return reason
+
+    def _may(self, action: str) -> bool:
+        reason = self.can(action)
+        if reason is not None:
+            self.message.emit("notice", reason)
+        return reason is None
+
+    @property
+    def pausing(self) -> bool:
+        """A pause stands, or was asked for and comes at the next round boundary."""
+        return self.worker.pausing
+
+    # What is done.
+
+    def configure(self, prompt: str | None = None, settings: Settings | None = None) -> None:
+        """Set what the next run takes where `start_run` or `step_round` aren't told otherwise."""
+        self.prompt = self.prompt if prompt is None else prompt
+        self.settings = self.settings if settings is None else settings
+        self.configured.emit()
+
+    def warm_up(self) -> None:
+        """Let the worker import MLX, so that `backend` is known and loading starts sooner."""
+        self.worker.warm_up()
+
+    def load(self, target: str = BUNDLED, draft: str | None = BUNDLED) -> None:
+        """Load models; the default is the bundled pair."""
+        if self._may("load"):
+            self._then = None
+            self.worker.load(target, draft)
+
+    def load_toy(self) -> None:
+        """Load the 6-token toy."""
+        if self._may("load"):
+            self._then = None
+            self.worker.load_toy()
+
+    def start_run(
+        self, prompt: str | None = None, settings: Settings | None = None, pause_after: int | None = None
+    ) -> None:
+        """Run; without a pair the bundled one is loaded first. `pause_after`: pause after so many rounds."""
+        if not self._may("run"):
+            return
+        self.prompt = self.prompt if prompt is None else prompt
+        self.settings = self.settings if settings is None else settings
+        if self.pair is None:
+            self.worker.load(BUNDLED, BUNDLED)
+            self._then = lambda: self._run(pause_after)
+        else:
+            self._run(pause_after)
+
+    def run_pair(self, target: str = BUNDLED, draft: str | None = BUNDLED, pause_after: int | None = None) -> None:
+        """Load this pair, then run `prompt` with `settings`."""
+        if self._may("load"):
+            self.worker.load(target, draft)
+            self._then = lambda: self._run(pause_after)
+
+    def run_toy(self, pause_after: int | None = None) -> None:
+        """Load the toy, then run `prompt` with `settings`."""
+        if self._may("load"):
+            self.worker.load_toy()
+            self._then = lambda: self._run(pause_after)
+
+    def toggle_pause(self) -> None:
+        """Pause at the next round boundary, or go on."""
+        if self._may("toggle_pause"):
+            if self.worker.pausing:
+                self.worker.resume()
+            else:
+                self.worker.pause()
+
+    def step_round(self, prompt: str | None = None, settings: Settings | None = None) -> None:
+        """One round out of a pause; without a run, start one that pauses after its first round."""
+        if not self._may("step"):
+            return
+        if self.state == "paused":
+            self.worker.step()
+        else:
+            self.start_run(prompt, settings, pause_after=1)
+
+    def stop(self) -> None:
+        """End the run at the next round boundary; ends a loading too."""
+        if self._may("stop"):
+            self._then = None
+            self.worker.stop()
+
+    def change(self, **live: Any) -> None:
+        """Change live settings (engine.settings.LIVE_FIELDS): of the run that stands, and of the next."""
+        try:
+            settings = self.settings.with_live(live)
+            self.worker.change(**live)
+        except SettingsError as error:
+            self.message.emit("error", str(error))
+            return
+        self.configure(settings=settings)
+
+    def set_pace(self, seconds_between_rounds: float) -> None:
+        """Least seconds from one round's beginning to the next; 0 is full speed."""
+        self.pace = seconds_between_rounds
+        self.worker.set_pace(seconds_between_rounds)
+
+    def shutdown(self, timeout: float = 5.0) -> bool:
+        """Stop everything; False if the worker is still busy after `timeout` seconds."""
+        self._then = None
+        self._frame_timer.stop()
+        return self.worker.shutdown(timeout)
+
+    # What the worker tells.
+
+    def _on_state(self, state: str) -> None:
+        if state not in ("running", "stopping"):
+            # Whoever hears of the pause or the end shall find the rounds before it recorded.
+            self._take_in(10 * DRAIN_BUDGET)
+        if state in ("ready", "running", "loading"):
+            self.failure = ""
+        if state not in ("loading", "running", "stopping"):
+            self._set_progress(None)
+        self.state = state
+        self.state_changed.emit(state)
+        if state == "ready" and self._then is not None:
+            then, self._then = self._then, None
+            then()
+        elif state in ("idle", "failed"):
+            self._then = None
+
+    def _run(self, pause_after: int | None) -> None:
+        self.worker.run(self.prompt, self.settings, pause_after)
+
+    def _on_loaded(self, pair: PairSummary) -> None:
+        self.pair = pair
+        self.live_settings = None
+        self.backend = pair.backend
+        self.pair_changed.emit()
+        self._refresh_banner()
+        self._refresh_memory()
+
+    def _on_failed(self, text: str) -> None:
+        self.failure = text
+        self.message.emit("error", text)
+
+    def _on_progress(self, what: str, done: int, total: int) -> None:
+        over = total > 0 and done >= total
+        self._set_progress(None if over or self.state not in ("loading", "running") else (what, done, total))
+
+    def _set_progress(self, progress: tuple[str, int, int] | None) -> None:
+        if progress != self.progress:
+            self.progress = progress
+            self.progress_changed.emit()
+
+    def _on_described(self, version: str, backend: str) -> None:
+        self.mlx_version, self.backend = version, backend
+        self.described.emit()
+
+    # Frames: they follow what arrives, so nothing ticks while nothing happens.
+
+    def _on_arrived(self) -> None:
+        if not self._frame_timer.isActive():
+            wait = self._last_frame + FRAME - time.perf_counter()
+            self._frame_timer.start(max(0, int(wait * 1000)))
+
+    def _frame(self) -> None:
+        self._take_in(DRAIN_BUDGET)
+        if self.worker.waiting:
+            self._on_arrived()
+
+    def _take_in(self, budget: float) -> None:
+        """Record what has arrived and tell the view at most once."""
+        self._last_frame = time.perf_counter()
+        advanced = False
+        ended = []
+        for run_id, item in self.worker.drain(budget):
+            if isinstance(item, RunHeader):
+                self._recorded = (run_id, self.recording.begin(item))
+                self.live_settings = item.settings
+                self.view.show_run(self._recorded[1])
+                continue
+            assert self._recorded is not None and self._recorded[0] == run_id, "a round without its run's header"
+            run = self._recorded[1]
+            if isinstance(item, Round):
+                self._record(run, item)
+            else:
+                run.end = item
+                ended.append(run)
+            advanced = advanced or run is self.view.run
+        self._refresh_memory()
+        self._refresh_banner()
+        if advanced:
+            self.view.notify_advanced()
+        for run in ended:
+            self.run_ended.emit(run)
+
+    def _record(self, run: RecordedRun, record: Round) -> None:
+        run.append(record)
+        live = {name: value for name, value in record.changed.items() if self.live_settings is not None}
+        if live and self.live_settings is not None:
+            self.live_settings = self.live_settings.with_live(live)
+
+    # What is shown of it.
+
+    def _refresh_memory(self) -> None:
+        if self.worker.memory != self._memory:
+            self._memory = self.worker.memory
+            active, cache = self._memory
+            self.memory_text = f"MLX {_mebibytes(active)} + {_mebibytes(cache)} cache"
+            self.memory_changed.emit()
+
+    def _refresh_banner(self) -> None:
+        banner = tuple(self._sentences())
+        if banner != self.banner:
+            self.banner = banner
+            self.banner_changed.emit()
+
+    def _sentences(self) -> list[str]:
+        """Anything that isn't what was asked, newest run first in importance; no sentence twice."""
+        sentences: list[str] = []
+        if self._recorded is not None and self.live_settings is not None:
+            sentences += _of_run(self._recorded[1], self.live_settings)
+        sentences += self.pair.notices if self.pair is not None else ()
+        if "slow" in self.backend:
+            sentences.append(f"Backend: {self.backend}.")
+        return list(dict.fromkeys(sentences))
+
+
+def _of_run(run: RecordedRun, settings: Settings) -> list[str]:
+    last = run[-1] if len(run) else None
+    sentences = []
+    if last is not None and settings.kill_switch:
+        sentences.append(f"Kill switch on: rule = {last.rule}.")
+    elif last is not None and settings.stochastic and last.rule != "stochastic":
+        sentences.append(f"Stochastic is on, but rule = {last.rule}: {last.rule_reason}")
+    if last is not None and not last.distribution_preserving:
+        sentences.append(f"Rule {last.rule} is not lossless: {last.rule_label}.")
+    if settings.rewind != "correct":
+        drift = f" Drift {last.drift}." if last is not None else ""
+        sentences.append(f"Rewind fault on: {settings.rewind} trims the draft cache too far.{drift}")
+    elif last is not None and last.drift:
+        sentences.append(f"The draft cache stands {last.drift} from where it should.")
+    sentences += run.header.notices
+    if isinstance(run.end, RunEnd) and run.end.finish_reason == "error":
+        sentences.append(f"The run ended by an error: {run.end.notice}")
+    return sentences
+
+
+def _mebibytes(count: int) -> str:
+    return f"{count / 2**20:.1f} MiB"
