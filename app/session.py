@@ -40,7 +40,9 @@ _REFUSALS: dict[str, dict[str, str]] = {
     "stop": {**dict.fromkeys(("idle", "ready", "failed"), NO_RUN), "stopping": "Stopping already."},
     "step": {"loading": LOADING, "running": "Pause first: a step is one round out of a pause."},
     "load": {"running": STANDING, "paused": STANDING},
-    "edit": dict.fromkeys(("running", "paused"), "A run's own settings stay as they are while it stands: stop it first."),
+    "edit": dict.fromkeys(
+        ("running", "paused"), "A run's own settings stay as they are while it stands: stop it first."
+    ),
     "change": {},
     "pace": {},
     "navigate": {},
@@ -290,7 +292,8 @@ class Session(QObject):
                 self.live_settings = item.settings
                 self.view.show_run(self._recorded[1])
                 continue
-            assert self._recorded is not None and self._recorded[0] == run_id, "a round without its run's header"
+            if self._recorded is None or self._recorded[0] != run_id:
+                raise RuntimeError(f"an item of run {run_id} came without its run's header")
             run = self._recorded[1]
             if isinstance(item, Round):
                 self._record(run, item)
@@ -307,9 +310,8 @@ class Session(QObject):
 
     def _record(self, run: RecordedRun, record: Round) -> None:
         run.append(record)
-        live = {name: value for name, value in record.changed.items() if self.live_settings is not None}
-        if live and self.live_settings is not None:
-            self.live_settings = self.live_settings.with_live(live)
+        if record.changed and self.live_settings is not None:
+            self.live_settings = self.live_settings.with_live(record.changed)
 
     # What is shown of it.
 
@@ -350,7 +352,7 @@ def _of_run(run: RecordedRun, settings: Settings) -> list[str]:
         drift = f" Drift {last.drift}." if last is not None else ""
         sentences.append(f"Rewind fault on: {settings.rewind} trims the draft cache too far.{drift}")
     elif last is not None and last.drift:
-        sentences.append(f"The draft cache stands {last.drift} from where it should.")
+        sentences.append(f"The draft cache is not where it should be: drift {last.drift}.")
     sentences += run.header.notices
     if isinstance(run.end, RunEnd) and run.end.finish_reason == "error":
         sentences.append(f"The run ended by an error: {run.end.notice}")

@@ -1,0 +1,294 @@
+"""Opens the window as the command line asks, runs it to its end, and saves its picture where one is wanted."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from engine.settings import SamplerSettings, Settings, SettingsError
+
+if TYPE_CHECKING:
+    from PySide6.QtWidgets import QApplication, QWidget
+
+    from app.session import Session
+
+log = logging.getLogger("draftscope.app")
+
+GRAB_SIZE = (1440, 900)
+_SETTLE_MS = 400  # for layouts and paints that panels put off
+_MOST_STEPS = 500  # rounds to look for a rejection in
+
+
+def open_window(options: argparse.Namespace, engine: Callable[[], Any] | None = None) -> int:
+    """The window's whole life; returns the exit code. `engine` stands in for app.worker.EngineRoom in tests."""
+    problem = _display_problem(options)
+    if problem is None:
+        try:
+            settings = run_settings(options)
+        except SettingsError as error:
+            problem = str(error)
+    if problem is not None:
+        print(f"draftscope: {problem}", file=sys.stderr)
+        return 2
+    try:
+        from PySide6.QtWidgets import QApplication
+    except ImportError as error:
+        print(f"draftscope: Qt can't be loaded ({error}); {_LIBRARIES}", file=sys.stderr)
+        return 1
+    application = QApplication.instance() or QApplication(["draftscope"])
+    assert isinstance(application, QApplication)
+    return _live(application, options, settings, engine)
+
+
+_LIBRARIES = "on Debian or Ubuntu it needs: sudo apt install libegl1 libgl1 libxkbcommon0 libdbus-1-3 libfontconfig1 libxcb-cursor0"
+
+
+def _display_problem(options: argparse.Namespace) -> str | None:
+    """Qt aborts the process where there is no display, so look before; a picture needs none."""
+    if not sys.platform.startswith("linux") or os.environ.get("QT_QPA_PLATFORM"):
+        return None
+    if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        return None
+    if options.grab:
+        log.info("no display: the picture is drawn off screen")
+        os.environ["QT_QPA_PLATFORM"] = "offscreen"
+        return None
+    return (
+        "no display was found (DISPLAY and WAYLAND_DISPLAY are not set). Start it on a desktop; `draftscope run` "
+        "and `draftscope --run --grab FILE.png` need no display."
+    )
+
+
+def run_settings(options: argparse.Namespace) -> Settings:
+    """The run that the options ask for. Raises SettingsError."""
+    given = vars(options)
+
+    def chosen(**names: str) -> dict[str, Any]:
+        return {field: given[option] for field, option in names.items() if given[option] is not None}
+
+    sampler = chosen(temperature="temp", top_k="top_k", top_p="top_p", min_p="min_p")
+    fields = chosen(
+        num_draft_tokens="num_draft_tokens",
+        max_tokens="max_tokens",
+        seed="seed",
+        rewind="rewind",
+        stochastic="stochastic",
+        kill_switch="kill_switch",
+        diagnostics="diagnostics",
+    )
+    if options.run:
+        fields = {"stochastic": True, "diagnostics": True, **fields}
+    settings = Settings(sampler=SamplerSettings(**sampler), **fields)
+    if options.grab and options.after is not None and options.max_tokens is None:
+        # The limit must not end the run before the rounds that were asked for.
+        enough = (options.after + 1) * (settings.num_draft_tokens + 1)
+        fields["max_tokens"] = max(settings.max_tokens, enough)
+    return Settings(sampler=SamplerSettings(**sampler), **fields)
+
+
+def _live(
+    application: QApplication, options: argparse.Namespace, settings: Settings, engine: Callable[[], Any] | None
+) -> int:
+    from PySide6.QtCore import QSettings, QTimer
+
+    from app import theme
+    from app.session import TEACHING_PACE, Session
+    from app.worker import EngineRoom
+
+    application.setApplicationName("draftscope")
+    application.setOrganizationName("draftscope")
+    application.setApplicationDisplayName("Draftscope")
+    with tempfile.TemporaryDirectory(prefix="draftscope-") as scratch:
+        if options.grab:
+            # A picture shows the program as it comes, not one person's layout, and leaves no trace in it.
+            QSettings.setDefaultFormat(QSettings.Format.IniFormat)
+            QSettings.setPath(QSettings.Format.IniFormat, QSettings.Scope.UserScope, scratch)
+        theme.apply(application, options.theme)
+        session = Session(EngineRoom if engine is None else engine)
+        wakeup = _Interrupts(application)
+        code = 1
+        try:
+            pace = TEACHING_PACE if options.run and not options.grab else 0.0
+            session.set_pace(pace if options.pace is None else options.pace)
+            session.configure(options.prompt, settings)
+            from app.main_window import MainWindow
+
+            window: QWidget = MainWindow(session)
+            picture = _Picture(application, session, window, options) if options.grab else None
+            size = options.size or (GRAB_SIZE if options.grab else None)
+            if size is not None:
+                window.resize(*size)
+            window.show()
+            # After the first paint: importing MLX competes for the interpreter.
+            QTimer.singleShot(0, session, lambda: _begin(session, options))
+            code = application.exec()
+            if picture is not None:
+                picture.finished = True
+            window.close()
+        finally:
+            wakeup.close()
+            if not session.shutdown():
+                _leave(code)
+        return code
+
+
+def _begin(session: Session, options: argparse.Namespace) -> None:
+    from app.worker import BUNDLED
+
+    target, draft = options.target or BUNDLED, options.draft or BUNDLED
+    own = options.target is not None or options.draft is not None
+    pause_after = options.after if options.grab and not options.while_running else None
+    session.warm_up()
+    if options.run and options.toy:
+        session.run_toy(pause_after)
+    elif options.run:
+        session.run_pair(target, draft, pause_after)
+    elif options.toy:
+        session.load_toy()
+    elif own:
+        session.load(target, draft)
+
+
+def _leave(code: int) -> None:
+    """End the process although the engine is busy in one long call; there is nothing on disk left to write."""
+    log.warning("the engine is still busy; leaving it")
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+class _Interrupts:
+    """Ctrl-C and SIGTERM close the window: Python sees a signal only once Qt hands control back to it."""
+
+    def __init__(self, application: QApplication) -> None:
+        from PySide6.QtCore import QSocketNotifier
+
+        self._application = application
+        self._ours, self._theirs = socket.socketpair()
+        self._ours.setblocking(False)
+        self._theirs.setblocking(False)
+        self._old_fd = signal.set_wakeup_fd(self._theirs.fileno(), warn_on_full_buffer=False)
+        self._old = {number: signal.signal(number, self._quit) for number in (signal.SIGINT, signal.SIGTERM)}
+        self._notifier = QSocketNotifier(self._ours.fileno(), QSocketNotifier.Type.Read)
+        self._notifier.activated.connect(self._woken)
+
+    def _woken(self) -> None:
+        self._ours.recv(64)  # by now the handler below has run
+
+    def _quit(self, number: int, _frame: object) -> None:
+        log.info("signal %s: closing", number)
+        self._application.quit()
+
+    def close(self) -> None:
+        self._notifier.setEnabled(False)
+        signal.set_wakeup_fd(self._old_fd)
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+        self._ours.close()
+        self._theirs.close()
+
+
+class _Picture:
+    """Waits for what the picture shall show, saves it, and ends the program."""
+
+    def __init__(
+        self, application: QApplication, session: Session, window: QWidget, options: argparse.Namespace
+    ) -> None:
+        self._application, self._session, self._window, self._options = application, session, window, options
+        self._steps = 0
+        self._due = False
+        self.finished = False
+        session.message.connect(self._on_message)
+        session.state_changed.connect(self._on_state)
+        session.described.connect(self._look)
+        session.view.advanced.connect(self._look)
+
+    def _on_message(self, kind: str, text: str) -> None:
+        if kind == "error":
+            self._end(1, text)
+
+    def _on_state(self, state: str) -> None:
+        if state == "failed":
+            self._end(1, self._session.failure or "the run failed")
+        else:
+            self._look()
+
+    def _look(self) -> None:
+        if self._due or self.finished or not self._is_there():
+            return
+        self._due = True
+        self._select()
+        from PySide6.QtCore import QTimer
+
+        QTimer.singleShot(_SETTLE_MS, self._window, self._save)
+
+    def _is_there(self) -> bool:
+        session, options = self._session, self._options
+        run = session.view.run
+        if not options.run:
+            wanted = "ready" if options.toy or options.target or options.draft else "idle"
+            return session.state == wanted and bool(session.backend)
+        if run is None:
+            return False
+        if run.end is not None:
+            return session.state == "ready"
+        if options.while_running:
+            return options.after is not None and len(run) >= options.after
+        if session.state != "paused":
+            return False
+        if options.until_rejection and run[-1].rejected_at is None and self._steps < _MOST_STEPS:
+            if len(run) >= options.after + self._steps:
+                self._steps += 1
+                session.step_round()
+            return False
+        return True
+
+    def _select(self) -> None:
+        run, wanted = self._session.view.run, self._options.select
+        if wanted is None or run is None:
+            return
+        if wanted == "rejection":
+            wanted = next(((i, None) for i in reversed(range(len(run))) if run[i].rejected_at is not None), None)
+            if wanted is None:
+                self._note("no draft was rejected, so the cursor stays at the end")
+                return
+        index, position = wanted
+        if index >= len(run):
+            self._end(1, f"--select: there is no round {index}, the run has {len(run)}")
+            return
+        self._session.view.select(index, None if position == -1 else position)
+
+    def _save(self) -> None:
+        if self.finished:
+            return
+        run, options = self._session.view.run, self._options
+        if run is not None and options.run and options.after is not None and len(run) < options.after:
+            self._note(f"the run ended after {len(run)} rounds, before the {options.after} asked for")
+        picture = self._window.grab()
+        wanted = options.size or GRAB_SIZE
+        got = self._window.width(), self._window.height()
+        if got != wanted:
+            self._note(f"the window is {got[0]}x{got[1]}, not {wanted[0]}x{wanted[1]}: it can't be smaller")
+        if picture.save(options.grab):
+            self._end(0)
+        else:
+            self._end(1, f"--grab: {options.grab} can't be written; expected the path of a .png file")
+
+    def _note(self, text: str) -> None:
+        print(f"draftscope: {text}", file=sys.stderr)
+
+    def _end(self, code: int, text: str = "") -> None:
+        if self.finished:
+            return
+        self.finished = True
+        if text:
+            self._note(text)
+        self._application.exit(code)
