@@ -15,6 +15,7 @@ from engine.rounds import Round, RunEnd, RunHeader
 from engine.settings import Settings, SettingsError
 
 DEFAULT_PROMPT = "It is a truth universally acknowledged, that"
+TOY_PROMPT = "the cat sat on"
 FRAME = 0.033  # seconds between two drains
 DRAIN_BUDGET = 0.006  # seconds of a frame for taking rounds in; the rest is the panels'
 TEACHING_PACE = 1.0  # seconds between rounds
@@ -95,6 +96,7 @@ class Session(QObject):
         self.memory_text = ""
         self._memory: tuple[int, int] | None = None
         self._then: Callable[[], None] | None = None
+        self._prompt_before_toy: str | None = None
         self._recorded: tuple[int, RecordedRun] | None = None
         self._last_frame = 0.0
         self._frame_timer = QTimer(self)
@@ -248,9 +250,25 @@ class Session(QObject):
         self.pair = pair
         self.live_settings = None
         self.backend = pair.backend
+        self._fit_prompt(pair)
         self.pair_changed.emit()
         self._refresh_banner()
         self._refresh_memory()
+
+    def _fit_prompt(self, pair: PairSummary) -> None:
+        """The toy can read its own few words only: give it a prompt, and give the old one back after it."""
+        if pair.target.model_type == "toy":
+            try:
+                pair.encode(self.prompt)
+            except ValueError as error:
+                if self.prompt != DEFAULT_PROMPT:
+                    self.message.emit("notice", f"{error} The prompt is now: {TOY_PROMPT}")
+                self._prompt_before_toy = self.prompt
+                self.configure(prompt=TOY_PROMPT)
+        elif self._prompt_before_toy is not None:
+            before, self._prompt_before_toy = self._prompt_before_toy, None
+            if self.prompt == TOY_PROMPT:
+                self.configure(prompt=before)
 
     def _on_failed(self, text: str) -> None:
         self.failure = text

@@ -26,8 +26,15 @@ _SETTLE_MS = 400  # for layouts and paints that panels put off
 _MOST_STEPS = 500  # rounds to look for a rejection in
 
 
-def open_window(options: argparse.Namespace, engine: Callable[[], Any] | None = None) -> int:
-    """The window's whole life; returns the exit code. `engine` stands in for app.worker.EngineRoom in tests."""
+def open_window(
+    options: argparse.Namespace,
+    engine: Callable[[], Any] | None = None,
+    on_open: Callable[[Session, QWidget], None] | None = None,
+) -> int:
+    """The window's whole life; returns the exit code.
+
+    For tests: `engine` stands in for app.worker.EngineRoom, `on_open` is called once the window shows.
+    """
     problem = _display_problem(options)
     if problem is None:
         try:
@@ -44,7 +51,7 @@ def open_window(options: argparse.Namespace, engine: Callable[[], Any] | None = 
         return 1
     application = QApplication.instance() or QApplication(["draftscope"])
     assert isinstance(application, QApplication)
-    return _live(application, options, settings, engine)
+    return _live(application, options, settings, engine, on_open)
 
 
 _LIBRARIES = "on Debian or Ubuntu it needs: sudo apt install libegl1 libgl1 libxkbcommon0 libdbus-1-3 libfontconfig1 libxcb-cursor0"
@@ -94,7 +101,11 @@ def run_settings(options: argparse.Namespace) -> Settings:
 
 
 def _live(
-    application: QApplication, options: argparse.Namespace, settings: Settings, engine: Callable[[], Any] | None
+    application: QApplication,
+    options: argparse.Namespace,
+    settings: Settings,
+    engine: Callable[[], Any] | None,
+    on_open: Callable[[Session, QWidget], None] | None,
 ) -> int:
     from PySide6.QtCore import QSettings, QTimer
 
@@ -128,6 +139,8 @@ def _live(
             window.show()
             # After the first paint: importing MLX competes for the interpreter.
             QTimer.singleShot(0, session, lambda: _begin(session, options))
+            if on_open is not None:
+                on_open(session, window)
             code = application.exec()
             if picture is not None:
                 picture.finished = True
@@ -214,6 +227,8 @@ class _Picture:
     def _on_message(self, kind: str, text: str) -> None:
         if kind == "error":
             self._end(1, text)
+        else:
+            self._note(text)
 
     def _on_state(self, state: str) -> None:
         if state == "failed":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -64,7 +65,8 @@ class FakeGenerator:
             if progress is not None and progress(done, total):
                 self._cancelled = True
                 break
-        self.header = fake_header("stochastic", self._settings.num_draft_tokens, run_id=0)
+        header = fake_header("stochastic", self._settings.num_draft_tokens, run_id=0)
+        self.header = dataclasses.replace(header, prompt=prompt, settings=self._settings)
         return self.header
 
     def rounds(self) -> Iterator[Round]:
@@ -77,7 +79,8 @@ class FakeGenerator:
                 return
             time.sleep(self._script.round_delay)
             self._script.note("round", dict(self._changed))
-            record = source.next()
+            record = dataclasses.replace(source.next(), changed=self._changed)
+            self._changed = {}
             self.statistics.add(record)
             self.host_syncs += 1
             yield record
@@ -87,7 +90,7 @@ class FakeGenerator:
         self.end = RunEnd(reason, notice, self.summary(), "", self.host_syncs, 0.0)
 
     def change(self, **live: Any) -> None:
-        self._changed.update(live)
+        self._changed = {**self._changed, **live}
 
     def cancel(self) -> None:
         self._cancelled = True
@@ -126,8 +129,15 @@ class FakeRoom:
         return self._pair("toy")
 
     def _pair(self, name: str) -> PairSummary:
-        models = fake_model(name, 2_200_000, 4), fake_model(name, 400_000, 2)
-        return PairSummary(*models, fake_vocabulary(), (), "CPU, no BLAS at all", lambda text: list(range(len(text))))
+        def encode(text: str) -> list[int]:
+            if name == "toy" and "the" not in text.split():
+                raise ValueError("The toy knows only few words.")
+            return list(range(len(text.split())))
+
+        target, draft = fake_model(name, 2_200_000, 4), fake_model(name, 400_000, 2)
+        if name == "toy":
+            target = dataclasses.replace(target, model_type="toy")
+        return PairSummary(target, draft, fake_vocabulary(), (), "CPU, no BLAS at all", encode)
 
     def generator(self, settings: Settings) -> FakeGenerator:
         return FakeGenerator(self._script, settings)

@@ -350,8 +350,7 @@ def test_the_drain_keeps_to_its_budget_and_loses_nothing(qtbot, unwatched, scrip
     calls = 0
     while ready.waiting:
         calls += 1
-        for delivery in ready.drain(0.0):
-            items.append(delivery)
+        items += ready.drain(0.0)
     assert calls == 202 and [type(item) for _, item in items] == [RunHeader] + [Round] * 200 + [RunEnd]
 
 
