@@ -10,6 +10,8 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from engine.settings import SamplerSettings, Settings, SettingsError
@@ -124,6 +126,8 @@ def _live(
         theme.apply(application, options.theme)
         session = Session(EngineRoom if engine is None else engine)
         wakeup = _Interrupts(application)
+        hook = sys.excepthook
+        sys.excepthook = partial(_tell_of_fault, session)
         code = 1
         try:
             pace = TEACHING_PACE if options.run and not options.grab else 0.0
@@ -146,10 +150,19 @@ def _live(
                 picture.finished = True
             window.close()
         finally:
+            sys.excepthook = hook
             wakeup.close()
             if not session.shutdown():
                 _leave(code)
         return code
+
+
+def _tell_of_fault(
+    session: Session, kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    """A fault in a slot must not stay on a terminal that nobody sees; the window goes on."""
+    log.critical("a fault in the window", exc_info=(kind, error, trace))
+    session.message.emit("error", f"A fault in the window: {kind.__name__}: {error}. The log has the details.")
 
 
 def _begin(session: Session, options: argparse.Namespace) -> None:
