@@ -25,7 +25,9 @@ def environment(**more: str) -> dict[str, str]:
 
 def child(*arguments: str, timeout: float = 60, **more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", *arguments]
-    done = subprocess.run(command, env=environment(**more), capture_output=True, text=True, timeout=timeout, cwd=ROOT)
+    done = subprocess.run(
+        command, env=environment(**more), check=False, capture_output=True, text=True, timeout=timeout, cwd=ROOT
+    )
     for word in WORDS_OF_TROUBLE:
         assert word not in done.stderr, done.stderr
     return done
@@ -170,7 +172,13 @@ def test_help_and_version_need_neither_a_display_nor_qt_nor_mlx(options: tuple[s
         "finally:\n    print([name for name in sys.modules if name.startswith(('PySide6', 'mlx'))], file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, *options], env=environment(), capture_output=True, text=True, timeout=30, cwd=ROOT
+        [sys.executable, "-c", code, *options],
+        env=environment(),
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        cwd=ROOT,
     )
     assert done.returncode == 0 and "draftscope" in done.stdout
     assert done.stderr.strip() == "[]"
@@ -205,6 +213,7 @@ def test_a_program_without_qt_says_what_to_install(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "app"],
         env=environment(PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}", QT_QPA_PLATFORM="offscreen"),
+        check=False,
         capture_output=True,
         text=True,
         timeout=30,
