@@ -16,7 +16,6 @@ _INVISIBLE = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0")
 _ESCAPED_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 
 
-
 def _tidy(text: str) -> str:
     """`1.2e-05` as `1.2e-5`, and no decimal point without decimals."""
     mantissa, separator, exponent = text.partition("e")

@@ -56,7 +56,9 @@ def fake_vocabulary() -> Vocabulary:
 
 
 def fake_model(name: str, parameters: int, layers: int) -> ModelInfo:
-    return ModelInfo(name, f"/models/{name}", "llama", parameters, layers, len(fake_vocabulary()), 1024, "float32", "KV")
+    return ModelInfo(
+        name, f"/models/{name}", "llama", parameters, layers, len(fake_vocabulary()), 1024, "float32", "KV"
+    )
 
 
 def fake_header(rule: str = "stochastic", k: int = 4, diagnostics: bool = True, run_id: int = 1) -> RunHeader:
