@@ -127,10 +127,10 @@ def _cross(painter: QPainter, ink: QColor) -> None:
 
 def _again(painter: QPainter, ink: QColor) -> None:
     painter.setPen(QPen(ink, 1.5))
-    painter.drawArc(QRectF(1.2, 2.2, 7.2, 7.2), 100 * 16, 285 * 16)
+    painter.drawArc(QRectF(1.0, 2.1, 7.2, 7.2), 80 * 16, 245 * 16)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(ink)
-    painter.drawPolygon(_polygon((3.8, -0.4), (8.6, 2.2), (3.8, 4.8)))
+    painter.drawPolygon(_polygon((5.0, -0.3), (9.2, 2.2), (5.0, 4.7)))
 
 
 def _plus(painter: QPainter, ink: QColor) -> None:
