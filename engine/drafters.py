@@ -1,0 +1,77 @@
+"""Drafters: what proposes the tokens of a round, and the distribution that each was really drawn from."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.backend import mx
+from engine.caches import Cache
+from engine.models import LanguageModel
+from engine.penalties import preprocess_logits, preprocessing_active, xtc_active
+from engine.randomness import DRAFT, DRAFT_XTC, RoundKeys
+from engine.sampling import draw, filter_logits, probabilities
+from engine.settings import SamplerSettings
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """k drafted tokens, lazy: ids (k,), the model's logits and processed logits (k, V), and q (k, V) or None.
+
+    `coins` (k,): XTC's coins where it is on. q comes from the call that made the draw, never from a later one.
+    """
+
+    tokens: mx.array
+    logits: mx.array | None
+    processed: mx.array | None
+    q: mx.array | None
+    coins: mx.array | None = None
+
+
+def no_proposal() -> Proposal:
+    """The proposal of a round with k = 0."""
+    return Proposal(mx.zeros((0,), dtype=mx.uint32), None, None, None)
+
+
+class ModelDrafter:
+    """A draft model with sampler settings and a cache of its own.
+
+    Kinds: `sample` draws from q; `greedy` takes the argmax, so its q is one-hot; `no-q` draws but reports no q.
+    """
+
+    def __init__(self, model: LanguageModel, kind: str, settings: SamplerSettings) -> None:
+        self.model, self.kind = model, kind
+        self.settings = dataclasses.replace(settings, temperature=0.0) if kind == "greedy" else settings
+        self.reports_q = kind != "no-q"
+        self.cache = Cache(model.make_cache())
+
+    def forward(self, ids: mx.array) -> mx.array:
+        """Logits (1, V) behind the last of ids (n,); the cache grows by n."""
+        logits = self.model.network(ids[None], cache=self.cache.layers)
+        self.cache.forwarded(ids.shape[0])
+        return logits[:, -1, :]
+
+    def propose(self, pending: Sequence[int], k: int, prefix: mx.array | None, keys: RoundKeys) -> Proposal:
+        """Draft k >= 1 tokens behind `pending`: the owed tokens and y. `prefix`: history for the penalties."""
+        settings = self.settings
+        tokens: list[mx.array] = []
+        rows: list[mx.array] = []
+        processed: list[mx.array] = []
+        weights: list[mx.array] = []
+        coins = keys.uniforms(DRAFT_XTC, k) if xtc_active(settings) else None
+        ids = mx.array(pending, dtype=mx.uint32)
+        for position in range(k):
+            logits = self.forward(ids)
+            coin = None if coins is None else coins[position : position + 1]
+            drafted = mx.concatenate(tokens) if tokens and preprocessing_active(settings) else None
+            scores = preprocess_logits(logits, settings, prefix, drafted, coin)
+            log_weights = filter_logits(scores, settings, coin)
+            ids = draw(log_weights, settings, None if settings.is_greedy else keys.key(DRAFT, position))
+            mx.async_eval(ids)
+            tokens.append(ids)
+            rows.append(logits)
+            processed.append(scores)
+            weights.append(log_weights)
+        q = probabilities(mx.concatenate(weights)) if self.reports_q else None
+        return Proposal(mx.concatenate(tokens), mx.concatenate(rows), mx.concatenate(processed), q, coins)

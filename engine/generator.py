@@ -1,0 +1,484 @@
+"""The round loop: draft, verify, accept, emit, rewind; one host sync a round."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from engine.acceptance import RULES, Rule, Verdict, Verification, acceptance_rule
+from engine.backend import describe_backend, mx
+from engine.caches import DRAFT_TRIMS, Cache, CacheError, check, rewind
+from engine.diagnostics import Host, Observation, distributions, observe, value_at
+from engine.drafters import ModelDrafter, Proposal, no_proposal
+from engine.emission import TextSoFar, fates_of, keep_emitted, source_of
+from engine.models import Pair
+from engine.penalties import preprocess_logits, preprocessing_active, xtc_active
+from engine.randomness import XTC, RoundKeys
+from engine.rounds import Distributions, Draft, Emitted, Round, RunEnd, RunHeader, Timings
+from engine.sampling import filter_logits, unusable
+from engine.settings import LIVE_FIELDS, Settings
+from engine.statistics import Statistics, summary_line
+from engine.switches import stochastic_from_environment
+
+log = logging.getLogger("draftscope.engine")
+_said: set[str] = set()  # log lines that a process writes once
+
+
+class PromptError(ValueError):
+    """The prompt can't be run; the text says why."""
+
+
+class RoundError(RuntimeError):
+    """A round can't be finished: non-finite logits, or nothing left to draw."""
+
+
+def _say_once(line: str) -> None:
+    if line not in _said:
+        _said.add(line)
+        log.info(line)
+
+
+class SpeculativeGenerator:
+    """Runs a pair of models by draft and verify, on the thread that loaded them.
+
+    `start` reads the prompt, `rounds` yields the records, `end` says how the run ended; `proceed` goes on from there.
+    `stochastic` overrides the environment switch: True opts in, False opts out. Raises SettingsError.
+    """
+
+    def __init__(self, pair: Pair, settings: Settings | None = None, *, stochastic: bool | None = None) -> None:
+        settings = settings or Settings()
+        environment = stochastic_from_environment() if stochastic is None else None
+        if stochastic is not None or environment:
+            settings = dataclasses.replace(settings, stochastic=bool(stochastic or environment))
+        elif environment is False:
+            settings = dataclasses.replace(settings, kill_switch=True)
+        settings.sampler.check_vocabulary(pair.target.vocab_size)
+        settings.drafting.check_vocabulary(pair.target.vocab_size)
+        self.pair, self.settings = pair, settings
+        self.statistics = Statistics()
+        self.host_syncs = 0
+        self.header: RunHeader | None = None
+        self.end: RunEnd | None = None
+        self.tokens: list[int] = []
+        self._cancelled = threading.Event()
+        self._changes: dict[str, Any] = {}
+        self._limit = settings.max_tokens
+        self.rule, _ = self._decide_rule()
+
+    # Commands
+
+    def start(self, prompt: str | Sequence[int], progress: Callable[[int, int], bool] | None = None) -> RunHeader:
+        """Read the prompt (text or ids): both caches take all of it but the last token, in chunks.
+
+        `progress(done, total)` returns True to cancel. Raises PromptError for a prompt that can't be run.
+        """
+        ids = self._prompt_ids(prompt)
+        settings, target = self.settings, self.pair.target
+        self.tokens, self.end, self.statistics, self.host_syncs = [], None, Statistics(), 0
+        self._prompt, self._index, self._debt, self._seconds = ids, 0, 0, 0.0
+        self._limit = settings.max_tokens
+        self._cancelled.clear()
+        self._text = TextSoFar(target.vocabulary, settings.stop)
+        self._seed = secrets.randbits(63) if settings.seed is None else settings.seed
+        self._main = Cache(target.make_cache())
+        draft = self.pair.draft
+        self._drafter = None if draft is None else ModelDrafter(draft, settings.drafter, settings.drafting)
+        self.rule, _ = self._decide_rule()
+        self.header = RunHeader(
+            run_id=0,
+            target=target.info,
+            draft=draft.info if draft is not None else None,
+            drafter=settings.drafter if draft is not None else "none",
+            vocabulary=target.vocabulary,
+            prompt=prompt if isinstance(prompt, str) else target.vocabulary.decode(ids),
+            prompt_tokens=tuple(ids),
+            settings=dataclasses.replace(settings, seed=self._seed),
+            seed=self._seed,
+            backend=describe_backend(),
+            notices=(*self.pair.notices, *self._notices()),
+        )
+        log.info("drafter in use: %s, chosen", self.header.drafter)
+        if not self._prefill(ids[:-1], progress):
+            self._finish("cancelled", "Stopped while reading the prompt.")
+        return self.header
+
+    def change(self, **live: Any) -> None:
+        """Change live settings (rule, stochastic, kill_switch, diagnostics, rewind) from the next round on."""
+        settings = self.settings.with_live({**self._changes, **live})
+        self._decide_rule(settings)
+        self._changes |= live
+
+    def cancel(self) -> None:
+        """End the run at the next round boundary; may be called from any thread."""
+        self._cancelled.set()
+
+    def proceed(self, max_tokens: int) -> None:
+        """Go on after the end for so many more tokens (-1: no limit), with the caches and the debt as they are."""
+        if self.end is None or self.end.finish_reason == "error":
+            raise RuntimeError("a run can go on only after it ended without an error")
+        self.end = None
+        self._cancelled.clear()
+        self._text.reopen()
+        self._limit = -1 if max_tokens == -1 else len(self.tokens) + max_tokens
+
+    def rounds(self) -> Iterator[Round]:
+        """Yield round after round until the run ends; `end` is set before the last one is yielded."""
+        while self.end is None:
+            if self._cancelled.is_set():
+                self._finish("cancelled", "Stopped.")
+                return
+            if self._context_is_full():
+                return
+            try:
+                record = self._round()
+            except Exception as error:
+                self._fail(error)
+                return
+            yield record
+
+    @property
+    def text(self) -> str:
+        """What may be shown of the emitted text: a possible beginning of a stop string is held back."""
+        return self._text.visible
+
+    def summary(self) -> str:
+        """The one line that ends every run."""
+        return summary_line(self.statistics, self.rule.id, self.rule.label, self.settings.diagnostics)
+
+    # One round
+
+    def _round(self) -> Round:
+        clock = [time.perf_counter()]
+        changed = self._apply_changes()
+        rule, reason = self._decide_rule()
+        self.rule = rule
+        keys = RoundKeys(self._seed, self._index)
+        k = self._draft_count()
+        context = [*self._prompt, *self.tokens]
+        main_start = self._main.position
+        refed = self._repair(context) if k else 0
+        draft_start = self._drafter.cache.position if self._drafter else 0
+        try:
+            proposal = self._draft(context, k, keys)
+            clock.append(time.perf_counter())
+            verification, observation, verdict, usable = self._verify(context, rule, proposal, keys)
+            host = self._sync(verdict, proposal, observation, usable)
+            clock.append(time.perf_counter())
+            self._check_logits(host, k)
+        except BaseException:
+            self._main.return_to(main_start)
+            if self._drafter:
+                self._drafter.cache.return_to(draft_start)
+            raise
+        drafted, count = host["drafted"].tolist(), int(host["count"])
+        emitted = self._emit(drafted, count, int(host["token"]))
+        seen = distributions(observation, host, k) if observation is not None else ()
+        clock.append(time.perf_counter())
+        record = self._rewind(
+            Round(
+                index=self._index,
+                context_length=len(context),
+                rule=rule.id,
+                rule_label=rule.label,
+                rule_reason=reason,
+                distribution_preserving=rule.distribution_preserving,
+                drafts=_drafts(drafted, count, len(emitted), host, seen),
+                emitted=_emissions(emitted, count, k, rule, bool(host.get("degenerate", False)), seen),
+                main_cache=rewind(self._main, main_start, k + 1 - len(emitted), len(context) + len(emitted) - 1),
+                draft_cache=None,
+                debt=0,
+                drift=0,
+                timings=Timings(0, 0, 0, 0),
+                distributions=seen,
+                changed=changed,
+                text_end=len(self._text.visible),
+            ),
+            draft_start,
+            refed,
+        )
+        clock.append(time.perf_counter())
+        return self._close_round(record, clock)
+
+    def _draft(self, context: list[int], k: int, keys: RoundKeys) -> Proposal:
+        if k == 0 or self._drafter is None:
+            return no_proposal()
+        pending = context[len(context) - 1 - self._debt :]
+        return self._drafter.propose(pending, k, self._history(context, self._drafter.settings), keys)
+
+    def _verify(
+        self, context: list[int], rule: Rule, proposal: Proposal, keys: RoundKeys
+    ) -> tuple[Verification, Observation | None, Verdict, mx.array]:
+        """One target pass over y and the drafts, and the rule's verdict on them, all lazy."""
+        sampler, settings = self.settings.sampler, self.settings
+        ids = mx.concatenate([mx.array(context[-1:], dtype=mx.uint32), proposal.tokens.astype(mx.uint32)])
+        logits = self.pair.target.network(ids[None], cache=self._main.layers)[0]
+        self._main.forwarded(ids.shape[0])
+        coins = keys.uniforms(XTC, ids.shape[0]) if xtc_active(sampler) else None
+        processed = preprocess_logits(logits, sampler, self._history(context, sampler), proposal.tokens, coins)
+        if not preprocessing_active(sampler):
+            logits = processed  # the same numbers: there is no stage before the penalties to show
+        verification = Verification(proposal.tokens, filter_logits(processed, sampler, coins), proposal.q, keys)
+        verdict = rule.decide(verification)
+        usable = unusable(processed)
+        if not settings.record:
+            return verification, None, verdict, usable
+        drafting = self._drafter.settings if self._drafter else None
+        target = (logits, processed, coins, sampler)
+        seen = observe(verification, verdict, proposal, target, drafting, settings.top_n, settings.diagnostics)
+        return verification, seen, verdict, usable
+
+    def _sync(self, verdict: Verdict, proposal: Proposal, seen: Observation | None, usable: mx.array) -> Host:
+        """The round's one host sync: everything that the host will read, evaluated together."""
+        arrays = dict(seen.arrays) if seen is not None else {}
+        arrays |= {"drafted": proposal.tokens, "bad_target": usable}
+        if proposal.processed is not None:
+            arrays["bad_draft"] = unusable(proposal.processed)
+        for field in ("count", "token", "degenerate", "u", "threshold", "match"):
+            if (value := getattr(verdict, field)) is not None:
+                arrays[field] = value
+        for field in ("p", "q"):
+            if (value := getattr(verdict, field)) is not None:
+                arrays[f"{field}_draft"] = value
+        mx.eval(list(arrays.values()))
+        self.host_syncs += 1
+        return {name: np.array(value) for name, value in arrays.items()}
+
+    def _check_logits(self, host: Host, k: int) -> None:
+        """Refuse to show or emit anything that came from a row nothing can be drawn from."""
+        before = len(self.tokens)
+        if k and host["bad_draft"].any():
+            raise RoundError(f"non-finite logits at step {before + int(host['bad_draft'].argmax())} (draft)")
+        used = host["bad_target"][: int(host["count"]) + 1]
+        if used.any():
+            raise RoundError(f"non-finite logits at step {before + int(used.argmax())} (target)")
+
+    def _emit(self, drafted: list[int], count: int, token: int) -> list[int]:
+        """Emit the kept drafts and the token behind them, up to what ends the run."""
+        room = None if self._limit == -1 else self._limit - len(self.tokens)
+        emitted, stopped = keep_emitted([*drafted[:count], token], room, self.pair.target.end_ids, self._text)
+        self.tokens += emitted
+        if stopped:
+            self._ending = ("stop", stopped)
+        elif room is not None and len(emitted) == room:
+            self._ending = ("length", f"The limit of {self._limit} tokens is reached.")
+        else:
+            self._ending = None
+        return emitted
+
+    def _rewind(self, record: Round, draft_start: int, refed: int) -> Round:
+        """Bring the draft cache back to the accepted prefix, and hold both caches against the law."""
+        check("main", record.main_cache)
+        if self._drafter is None:
+            return record
+        k, emitted = record.k, len(record.emitted)
+        self._debt = max(emitted - k, 0) if k else self._debt + emitted
+        expected = record.context_length + emitted - 1 - self._debt
+        trim = DRAFT_TRIMS[self.settings.rewind](k, record.accepted, emitted) if k else 0
+        positions = rewind(self._drafter.cache, draft_start, trim, expected, refed)
+        if self.settings.rewind == "correct" and k:
+            check("draft", positions)
+        return dataclasses.replace(record, draft_cache=positions, debt=self._debt, drift=expected - positions.end)
+
+    def _close_round(self, record: Round, clock: list[float]) -> Round:
+        spans = [after - before for before, after in zip(clock, clock[1:], strict=False)]
+        record = dataclasses.replace(record, timings=Timings(*spans))
+        self._index += 1
+        self._seconds += record.timings.total
+        self.statistics.add(record)
+        _log_firsts(record)
+        if self._ending is not None:
+            self._finish(*self._ending)
+            record = dataclasses.replace(record, text_end=len(self._text.visible))
+        return record
+
+    # Parts of the state
+
+    def _decide_rule(self, settings: Settings | None = None) -> tuple[Rule, str]:
+        settings = settings or self.settings
+        return acceptance_rule(
+            greedy_target=settings.sampler.is_greedy,
+            stochastic=settings.stochastic,
+            kill_switch=settings.kill_switch,
+            reports_q=self.pair.draft is not None and settings.drafter != "no-q",
+            asked=settings.rule,
+        )
+
+    def _apply_changes(self) -> dict[str, Any]:
+        changed = {n: v for n, v in self._changes.items() if getattr(self.settings, n) != v and n in LIVE_FIELDS}
+        self._changes = {}
+        self.settings = self.settings.with_live(changed)
+        return changed
+
+    def _history(self, context: list[int], sampler: Any) -> mx.array | None:
+        """The tokens that penalties may count, or None where none is on."""
+        if not preprocessing_active(sampler):
+            return None
+        seen = context if sampler.penalize_prompt else self.tokens
+        return mx.array(seen, dtype=mx.int32) if seen else None
+
+    def _draft_count(self) -> int:
+        """k, no more than the tokens still allowed and than both contexts have room for."""
+        if self._drafter is None:
+            return 0
+        k, held = self.settings.num_draft_tokens, len(self._prompt) + len(self.tokens)
+        if self._limit != -1:
+            k = min(k, self._limit - len(self.tokens))
+        if (room := self.pair.target.context_length) is not None:
+            k = min(k, room - held)
+        if (room := self._drafter.model.context_length) is not None:
+            k = min(k, room - held + 1)
+        return max(k, 0)
+
+    def _context_is_full(self) -> bool:
+        room = self.pair.target.context_length
+        held = len(self._prompt) + len(self.tokens)
+        if room is None or held <= room:
+            return False
+        draft = self.pair.draft
+        other = f", the draft's {draft.context_length}" if draft is not None else ""
+        self._finish("length", f"The context is full: the target's holds {room} tokens{other}; {held} are in use.")
+        return True
+
+    def _repair(self, context: list[int]) -> int:
+        """Feed the draft cache anew if another rewind left it adrift; a prefill, with syncs of its own."""
+        if self._drafter is None or self.settings.rewind != "correct":
+            return 0
+        held = context[: len(context) - 1 - self._debt]
+        if self._drafter.cache.position == len(held):
+            return 0
+        self._drafter.cache.return_to(0)
+        for start in range(0, len(held), self.settings.prefill_chunk):
+            self._drafter.forward(mx.array(held[start : start + self.settings.prefill_chunk], dtype=mx.uint32))
+            self._drafter.cache.evaluate()
+        return len(held)
+
+    def _prefill(self, ids: list[int], progress: Callable[[int, int], bool] | None) -> bool:
+        """Read the prompt into both caches, chunk by chunk; False if it was cancelled."""
+        caches = [(self.pair.target.network, self._main)]
+        if self._drafter is not None:
+            caches.append((self._drafter.model.network, self._drafter.cache))
+        done, total = 0, len(ids) * len(caches)
+        for network, cache in caches:
+            for start in range(0, len(ids), self.settings.prefill_chunk):
+                if self._cancelled.is_set() or (progress is not None and progress(done, total)):
+                    return False
+                chunk = ids[start : start + self.settings.prefill_chunk]
+                network(mx.array(chunk, dtype=mx.uint32)[None], cache=cache.layers)
+                cache.forwarded(len(chunk))
+                cache.evaluate()
+                done += len(chunk)
+        return not (progress is not None and progress(done, total))
+
+    def _prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
+        target = self.pair.target
+        try:
+            ids = target.encode(prompt) if isinstance(prompt, str) else [int(token) for token in prompt]
+        except ValueError as error:
+            raise PromptError(str(error)) from error
+        if not ids or (isinstance(prompt, str) and not prompt.strip()):
+            raise PromptError("prompt must be non-empty: expected at least one token, got none")
+        wrong = next((token for token in ids if not 0 <= token < target.vocab_size), None)
+        if wrong is not None:
+            raise PromptError(f"prompt token {wrong} is outside the vocabulary: expected ids below {target.vocab_size}")
+        room = target.context_length
+        if room is not None and len(ids) > room:
+            raise PromptError(f"the prompt has {len(ids)} tokens, but the target's context holds {room}: shorten it")
+        return ids
+
+    def _notices(self) -> list[str]:
+        """What isn't what was asked, in plain sentences."""
+        settings, found = self.settings, []
+        draft, vocab_size = self.pair.draft, self.pair.target.vocab_size
+        if draft is None:
+            found.append("No draft model: plain decoding, nothing is speculated.")
+        elif settings.num_draft_tokens == 0:
+            found.append(f"k is 0: plain decoding, the draft model {draft.info.name} isn't used.")
+        elif draft.context_length is not None and self.pair.target.context_length is not None:
+            if draft.context_length < self.pair.target.context_length:
+                found.append(
+                    f"The draft's context ({draft.context_length}) is shorter than the target's "
+                    f"({self.pair.target.context_length}): past it, plain decoding goes on."
+                )
+        for sampler, who in ((settings.sampler, "target"), (settings.drafting, "draft")):
+            if sampler.top_k >= vocab_size:
+                found.append(f"top-k {sampler.top_k} has no effect on the {who}: the vocabulary is {vocab_size}.")
+        return list(dict.fromkeys(found))
+
+    # The end
+
+    def _fail(self, error: Exception) -> None:
+        """A failed round left both caches at the last good one, or the run can't go on."""
+        if not isinstance(error, RoundError | CacheError):
+            log.exception("round %d failed", self._index)
+        self._finish("error", str(error) if isinstance(error, RoundError | CacheError) else repr(error))
+
+    def _finish(self, reason: str, notice: str) -> None:
+        s = self.statistics
+        self._text.close()
+        self.end = RunEnd(reason, notice, self.summary(), self._text.visible, self.host_syncs, self._seconds)
+        log.info(
+            "speculative decode finished rule=%s rounds=%d proposed_draft_tokens=%d accepted_draft_tokens=%d "
+            "acceptance_rate=%s mean_accepted_len=%s generated_tokens=%d",
+            self.rule.id,
+            s.rounds,
+            s.proposed,
+            s.accepted,
+            "-" if s.acceptance_rate is None else f"{s.acceptance_rate:.4f}",
+            "-" if s.mean_accepted_len is None else f"{s.mean_accepted_len:.4f}",
+            len(self.tokens),
+        )
+        log.info(self.end.summary)
+
+
+def _drafts(
+    drafted: list[int], count: int, emitted: int, host: Host, seen: tuple[Distributions, ...]
+) -> tuple[Draft, ...]:
+    """The drafted tokens with their tests; what was ignored met none."""
+    forms = ("sum_min", "sum_prod", "p_argmax_q", "q_argmax_p", "p_entropy", "q_entropy")
+    found = []
+    for i, (token, fate) in enumerate(zip(drafted, fates_of(len(drafted), count, emitted), strict=True)):
+        values: dict[str, Any] = {n: float(host[n][i]) for n in forms if n in host}
+        if seen:
+            values |= {"p": value_at(seen[i], seen[i].p, token), "q": value_at(seen[i], seen[i].q, token)}
+        if fate != "ignored":
+            values |= {n: float(host[n][i]) for n in ("u", "threshold") if n in host}
+            values |= {n: float(host[f"{n}_draft"][i]) for n in ("p", "q") if f"{n}_draft" in host}
+            values |= {"match": int(host["match"][i])} if "match" in host else {}
+        found.append(Draft(token, fate, **values))
+    return tuple(found)
+
+
+def _emissions(
+    emitted: list[int], count: int, k: int, rule: Rule, degenerate: bool, seen: tuple[Distributions, ...]
+) -> tuple[Emitted, ...]:
+    found = []
+    for i, token in enumerate(emitted):
+        source = source_of(i, count, k, rule.on_rejection, degenerate)
+        values = None if not seen else seen[i].residual if source == "recovered" else seen[i].p
+        found.append(Emitted(token, source, i, value_at(seen[i], values, token) if seen else None))
+    return tuple(found)
+
+
+def _log_firsts(record: Round) -> None:
+    preserving = str(record.distribution_preserving).lower()
+    _say_once(
+        f'speculative acceptance rule active rule="{record.rule} ({record.rule_label})" '
+        f"distribution_preserving={preserving}"
+    )
+    for source, line in (
+        ("accepted", "first draft accepted"),
+        ("recovered", "first token drawn from a residual"),
+        ("degenerate-fallback", "first degenerate residual fallback: the residual was empty, drew from p"),
+    ):
+        if any(e.source == source for e in record.emitted):
+            _say_once(f"{line} rule={record.rule}")
+
+
+__all__ = ["RULES", "PromptError", "SpeculativeGenerator"]
