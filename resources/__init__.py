@@ -1,0 +1,1 @@
+"""Data of the program: models, help pages, icons."""
