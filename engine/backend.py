@@ -82,6 +82,7 @@ _blas_notice = _load_blas()
 try:
     import mlx.core as mx
     import mlx.nn as nn
+    from mlx.utils import tree_flatten
 except ImportError as error:
     _package = "mlx" if sys.platform == "darwin" else '"mlx[cpu]"'
     raise ImportError(
@@ -123,4 +124,4 @@ def memory_bytes() -> tuple[int, int]:
     return mx.get_active_memory(), mx.get_cache_memory()
 
 
-__all__ = ["describe_backend", "is_cpu", "memory_bytes", "mlx_version", "mx", "nn"]
+__all__ = ["describe_backend", "is_cpu", "memory_bytes", "mlx_version", "mx", "nn", "tree_flatten"]

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import importlib.resources
+import importlib.util
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
-from engine.backend import mx
+from engine import model_files
+from engine.backend import is_cpu, mx, tree_flatten
+from engine.model_files import LoadError
 from engine.rounds import ModelInfo
 from engine.text import Vocabulary
+from engine.tokenizer import build_vocabulary, make_encoder, tokenizer_kind
+
+Progress = Callable[[str, int, int], object]
+"""Called with (what is being done, done, total); total 0: unknown. Returning True cancels the loading."""
+
+HUB_PATTERNS = ("*.json", model_files.WEIGHT_PATTERN, "tokenizer.model", "*.tiktoken", "*.txt", "*.jinja")
+_WINDOWED = ("RotatingKVCache", "BatchRotatingKVCache", "ChunkedKVCache")
+_LOAD_STEP = 128 * 2**20  # bytes of weights evaluated at a time, between two calls of the progress function
+
+
+class LoadCancelledError(LoadError):
+    """The progress function asked to stop."""
 
 
 class Network(Protocol):
@@ -22,7 +40,7 @@ class LanguageModel:
     """One model, ready to run on the thread that loaded it.
 
     `encode` raises ValueError for text that it can't turn into ids, and may be called on any thread.
-    `make_cache` gives one fresh cache a layer.
+    `make_cache` gives one fresh cache a layer. `notices`: what isn't as one would expect, in plain sentences.
     """
 
     network: Network
@@ -30,6 +48,7 @@ class LanguageModel:
     vocabulary: Vocabulary
     encode: Callable[[str], list[int]]
     make_cache: Callable[[], list[Any]]
+    notices: tuple[str, ...] = ()
 
     @property
     def vocab_size(self) -> int:
@@ -54,3 +73,250 @@ class Pair:
     target: LanguageModel
     draft: LanguageModel | None
     notices: tuple[str, ...] = ()
+
+
+def refused_caches(cache: Iterable[Any]) -> list[str]:
+    """Names of the cache classes that can't be rewound to any position, each with its reason, without repeats.
+
+    A sliding window says that it is trimmable until it wraps, then trims nothing in silence: refused by name.
+    """
+    refused: dict[str, None] = {}
+    for layer in cache:
+        name = type(layer).__name__
+        if isinstance(parts := getattr(layer, "caches", None), list | tuple):
+            refused.update(dict.fromkeys(refused_caches(parts)))
+        elif name in _WINDOWED:
+            refused[f"{name} (a sliding window: what it has dropped can't be brought back)"] = None
+        elif not layer.is_trimmable():
+            refused[f"{name} (recurrent state: it holds no earlier position)"] = None
+    return list(refused)
+
+
+def _report(progress: Progress | None, stage: str, done: int = 0, total: int = 0) -> None:
+    if progress is not None and progress(stage, done, total) is True:
+        raise LoadCancelledError("Loading was cancelled.")
+
+
+def _first_line(error: BaseException) -> str:
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {text[:300]}"
+
+
+def _load_tokenizer(folder: Path) -> Any:
+    model_files.check_tokenizer(folder)
+    from mlx_lm.utils import load_tokenizer
+
+    try:
+        return load_tokenizer(folder, {"trust_remote_code": False, "local_files_only": True})  # type: ignore[no-untyped-call]
+    except Exception as error:  # transformers raises anything, down to a bare Exception
+        raise LoadError(f"The tokenizer in {folder} can't be read ({_first_line(error)}).") from error
+
+
+def _check_type(folder: Path, config: dict[str, Any]) -> None:
+    """Raise LoadError if mlx-lm has no network of the configuration's model_type."""
+    import mlx_lm
+    from mlx_lm.utils import MODEL_REMAPPING
+
+    kind = config["model_type"]
+    module = MODEL_REMAPPING.get(kind, kind)
+    if not module.isidentifier() or importlib.util.find_spec(f"mlx_lm.models.{module}") is None:
+        version = mlx_lm.__version__
+        raise LoadError(f"{folder / 'config.json'}: model_type {kind!r} is not one that mlx-lm {version} knows.")
+
+
+def _load_network(folder: Path, progress: Progress | None) -> Any:
+    """The network with its weights evaluated on this thread; in float32 on the CPU. Raises LoadError."""
+    from mlx_lm.models.cache import make_prompt_cache
+    from mlx_lm.utils import load_model
+
+    try:
+        network, _ = load_model(folder, lazy=True)
+        refused = refused_caches(make_prompt_cache(network))
+    except Exception as error:  # whatever a configuration that doesn't fit its network leads to
+        raise LoadError(f"The model in {folder} can't be built ({_first_line(error)}).") from error
+    if refused:
+        raise LoadError(
+            f"{folder.name}: its cache can't be rewound, which speculation needs: {'; '.join(refused)}. "
+            "Choose a model with plain key-value caches, such as Llama or Qwen 3."
+        )
+    if is_cpu():
+        network.set_dtype(mx.float32)  # half precision is emulated on the CPU, many times slower
+    _evaluate(folder, network, progress)
+    return network
+
+
+def _parameters(network: Any) -> list[mx.array]:
+    flat: Any = tree_flatten(network.parameters())
+    return [array for _, array in flat]
+
+
+def _evaluate(folder: Path, network: Any, progress: Progress | None) -> None:
+    weights = _parameters(network)
+    total, done = sum(array.nbytes for array in weights), 0
+    step: list[mx.array] = []
+    try:
+        for array in weights:
+            step.append(array)
+            if sum(part.nbytes for part in step) >= _LOAD_STEP:
+                _report(progress, f"Loading {folder.name} (MiB)", done >> 20, total >> 20)
+                mx.eval(step)
+                done, step = done + sum(part.nbytes for part in step), []
+        _report(progress, f"Loading {folder.name} (MiB)", done >> 20, total >> 20)
+        mx.eval(network)  # tables outside the parameters too (RoPE), so that nothing lazy leaves this thread
+    except RuntimeError as error:
+        raise LoadError(f"The weights in {folder} can't be read ({_first_line(error)}).") from error
+
+
+def _logits_width(folder: Path, network: Any, cache: list[Any]) -> int:
+    """V, by asking the network; also the proof that it runs."""
+    try:
+        logits = network(mx.array([[0, 0]]), cache=cache)
+        mx.eval(logits)
+    except Exception as error:  # a configuration that loads but doesn't run
+        raise LoadError(f"The model in {folder} was loaded but can't run ({_first_line(error)}).") from error
+    if not isinstance(logits, mx.array) or logits.shape[:2] != (1, 2):
+        raise LoadError(f"The model in {folder} gives no logits of shape (1, n, V): it is no language model.")
+    return int(logits.shape[-1])
+
+
+def _dtype_name(network: Any, config: dict[str, Any]) -> str:
+    """The floating-point type that most weights have, and the bits of packed ones: "float32, 4-bit weights"."""
+    sizes: dict[str, int] = {}
+    for array in _parameters(network):
+        if mx.issubdtype(array.dtype, mx.floating):
+            name = str(array.dtype).rpartition(".")[2]
+            sizes[name] = sizes.get(name, 0) + array.size
+    kind = max(sizes, key=lambda name: sizes[name]) if sizes else "unknown"
+    bits = (config.get("quantization") or {}).get("bits")
+    return f"{kind}, {bits}-bit weights" if bits else kind
+
+
+def _display_name(folder: Path) -> str:
+    """The folder's name; owner/name for a snapshot of the Hugging Face cache, and a plain name for our own pair."""
+    parts = folder.parts
+    if len(parts) > 2 and parts[-2] == "snapshots" and parts[-3].startswith("models--"):
+        return parts[-3].removeprefix("models--").replace("--", "/")
+    if folder in _bundled_folders():
+        return f"bundled {folder.name}"
+    return folder.name
+
+
+def load_model_folder(path: str | os.PathLike[str], progress: Progress | None = None) -> LanguageModel:
+    """Load an mlx-lm folder on the calling thread, where alone it can be run; evaluates every weight.
+
+    Reads local files only and runs no code from them. Raises LoadError with a text for the user.
+    """
+    folder = model_files.folder_path(path)
+    _report(progress, f"Reading {folder.name}")
+    config = model_files.read_config(folder)
+    _check_type(folder, config)
+    ends = model_files.end_ids(folder, config)
+    model_files.check_weights(folder)
+    tokenizer = _load_tokenizer(folder)
+    network = _load_network(folder, progress)
+    return _assemble(folder, config, network, tokenizer, ends)
+
+
+def _assemble(folder: Path, config: dict[str, Any], network: Any, tokenizer: Any, ends: set[int]) -> LanguageModel:
+    from mlx_lm.models.cache import make_prompt_cache
+    from mlx_lm.utils import get_total_parameters
+
+    def make_cache() -> list[Any]:
+        return list(make_prompt_cache(network))
+
+    cache = make_cache()
+    width = _logits_width(folder, network, cache)
+    info = ModelInfo(
+        name=_display_name(folder),
+        path=str(folder),
+        model_type=config["model_type"],
+        parameters=int(get_total_parameters(network)),  # type: ignore[no-untyped-call]
+        layers=len(cache),
+        vocab_size=width,
+        context_length=model_files.context_length(config),
+        dtype=_dtype_name(network, config),
+        cache_type=", ".join(dict.fromkeys(type(layer).__name__ for layer in cache)),
+    )
+    vocabulary = build_vocabulary(tokenizer, width, ends | set(tokenizer.eos_token_ids))
+    notices: tuple[str, ...] = ()
+    if tokenizer_kind(tokenizer) == "other":
+        notices = (f"{info.name}: its tokenizer is of no known kind; token texts may lack spaces or bytes.",)
+    return LanguageModel(network, info, vocabulary, make_encoder(tokenizer, width), make_cache, notices)
+
+
+def check_pair(target: LanguageModel, draft: LanguageModel) -> tuple[str, ...]:
+    """Notices about two models that can speculate together; raises LoadError, naming both, if they can't."""
+    names = f"target {target.info.name!r} and draft {draft.info.name!r}"
+    ours, theirs = target.vocabulary, draft.vocabulary
+    for token in range(min(len(ours), len(theirs))):
+        if _entry(ours, token) != _entry(theirs, token):
+            raise LoadError(
+                f"The {names} have different tokenizers: id {token} is {ours.text_of(token)!r} in the target and "
+                f"{theirs.text_of(token)!r} in the draft. Choose two models of one family."
+            )
+    if target.vocab_size != draft.vocab_size:
+        raise LoadError(
+            f"The {names} have logits for {target.vocab_size} and {draft.vocab_size} token ids: "
+            "they must be equal for now, also where the surplus ids are unused. Choose another draft."
+        )
+    notices = []
+    if target.network is draft.network:
+        notices.append(f"Target and draft are the same model ({target.info.name}): every draft agrees, no speed-up.")
+    if target.encode("a") != draft.encode("a"):
+        notices.append("The two tokenizers begin a text differently (BOS); the target's ids are used for both models.")
+    if ours.special != theirs.special:
+        notices.append("The two tokenizers call different tokens special; the target's say counts.")
+    return tuple(notices)
+
+
+def _entry(vocabulary: Vocabulary, token: int) -> bytes:
+    """What an id stands for, whether the tokenizer calls it special or not."""
+    return vocabulary.names[token].encode() if token in vocabulary.names else vocabulary.pieces[token]
+
+
+def load_pair(
+    target: str | os.PathLike[str], draft: str | os.PathLike[str] | None, progress: Progress | None = None
+) -> Pair:
+    """Load two folders as a pair (the same folder once), or a target alone; raises LoadError."""
+    first = load_model_folder(target, progress)
+    if draft is None:
+        return Pair(first, None, first.notices)
+    folder = model_files.folder_path(draft)
+    same = os.path.samefile(folder, first.info.path)
+    second = replace(first, notices=()) if same else load_model_folder(folder, progress)
+    return Pair(first, second, first.notices + second.notices + check_pair(first, second))
+
+
+def _bundled_folders() -> tuple[Path, Path]:
+    models = Path(str(importlib.resources.files("resources"))) / "models"
+    return models / "target", models / "draft"
+
+
+def bundled_pair_folders() -> tuple[Path, Path]:
+    """(target, draft): folders of the pair that comes with the program; raises LoadError if they aren't there."""
+    for folder in (folders := _bundled_folders()):
+        if not folder.is_dir():
+            raise LoadError(f"The bundled pair is not in this installation: {folder} is missing.")
+    return folders
+
+
+def bundled_pair(progress: Progress | None = None) -> Pair:
+    """Load the pair that comes with the program."""
+    return load_pair(*bundled_pair_folders(), progress)
+
+
+def download_model(hub_id: str, progress: Progress | None = None) -> Path:
+    """Fetch a model from Hugging Face into its cache; returns the folder. The one call that uses the network.
+
+    Only for an id that the user typed and confirmed. Fetches weights, configuration and tokenizer, no code.
+    """
+    hub_id = hub_id.strip()
+    if not model_files.looks_like_hub_id(hub_id):
+        raise LoadError(f"Expected a Hugging Face id such as owner/name, got {hub_id!r}.")
+    _report(progress, f"Downloading {hub_id}")
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(hub_id, allow_patterns=list(HUB_PATTERNS)))
+    except Exception as error:  # network, disk, or a repository that isn't there
+        raise LoadError(f"{hub_id} can't be downloaded ({_first_line(error)}).") from error

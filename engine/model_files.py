@@ -1,0 +1,191 @@
+"""What can be known of a model's folder without MLX: is it whole, and what does its configuration say."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+WEIGHT_PATTERN = "model*.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "tiktoken.model", "vocab.json", "vocab.txt", "*.tiktoken")
+CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length", "n_ctx")
+TEXT_CONFIGS = ("text_config", "llm_config", "language_config")
+
+_SHARD = re.compile(r"model-(\d+)-of-(\d+)\.safetensors")
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_MAX_HEADER = 100 * 2**20  # bytes; the limit of the safetensors format
+
+
+class LoadError(ValueError):
+    """A model or a pair can't be used; the text says what was expected, what was found, and what to do."""
+
+
+def looks_like_hub_id(text: str) -> bool:
+    """True for `owner/name`, the form of a Hugging Face id."""
+    return _HUB_ID.fullmatch(text.strip()) is not None
+
+
+def folder_path(place: str | os.PathLike[str]) -> Path:
+    """The folder meant by a path as people write it: quoted, with "~", or as a file:// address. Raises LoadError."""
+    text = os.fspath(place).strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
+        text = text[1:-1]
+    if text.lower().startswith("file:"):
+        text = urllib.request.url2pathname(urllib.parse.urlsplit(text).path)
+    if not text:
+        raise LoadError("No model given: expected the path of a folder.")
+    if "\0" in text:
+        raise LoadError("The path holds a NUL character.")
+    try:
+        path = Path(text).expanduser().absolute()
+        exists, is_folder = path.exists(), path.is_dir()
+    except (OSError, RuntimeError) as error:  # a name too long, no permission, no home for ~user
+        raise LoadError(f"{text}: can't be looked at ({error}).") from error
+    if not exists:
+        hub = " If this is a Hugging Face id, download it first." if looks_like_hub_id(text) else ""
+        raise LoadError(f"{path}: no such folder.{hub}")
+    if not is_folder:
+        raise LoadError(f"{path} is a file: expected the folder that holds config.json and {WEIGHT_PATTERN}.")
+    return path
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; raises LoadError for anything else."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise LoadError(f"{path} can't be read as JSON: {error}.") from error
+    if not isinstance(value, dict):
+        raise LoadError(f"{path}: expected a JSON object, found {type(value).__name__}.")
+    return value
+
+
+def _found(folder: Path) -> str:
+    names = sorted(entry.name for entry in folder.iterdir())
+    if not names:
+        return "the folder is empty"
+    return "found " + ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """config.json, checked for what every model needs; raises LoadError, also for a model that brings code."""
+    path = folder / "config.json"
+    if not path.exists():
+        raise LoadError(f"{folder}: config.json is missing ({_found(folder)}).")
+    config = read_json(path)
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or not kind:
+        came = f"found {kind!r}" if "model_type" in config else "the key is missing"
+        raise LoadError(f'{path}: expected a model_type such as "llama", but {came}.')
+    if config.get("model_file") is not None:
+        raise LoadError(
+            f"{path}: model_file asks to run {config['model_file']!r} from the folder. "
+            "Draftscope runs no code that comes with a model."
+        )
+    return config
+
+
+def _index_shards(folder: Path) -> set[str]:
+    """File names that the index lists; raises LoadError for one that isn't a plain name in the folder."""
+    path = folder / INDEX_FILE
+    if not path.exists():
+        return set()
+    weight_map = read_json(path).get("weight_map")
+    if not isinstance(weight_map, dict):
+        raise LoadError(f"{path}: expected an object weight_map, found {type(weight_map).__name__}.")
+    for name in weight_map.values():
+        if not isinstance(name, str) or not name or name in (".", "..") or re.search(r"[/\\:\0]", name):
+            raise LoadError(f"{path}: weight_map names {name!r}: expected plain names of files in this folder.")
+    return set(weight_map.values())
+
+
+def _numbered_shards(names: Iterable[str]) -> set[str]:
+    """All names of a series of which some are there: model-00001-of-00002 asks for model-00002-of-00002."""
+    wanted: set[str] = set()
+    for match in filter(None, map(_SHARD.fullmatch, names)):
+        digits, total = len(match[1]), match[2]
+        wanted |= {f"model-{n:0{digits}d}-of-{total}.safetensors" for n in range(1, min(int(total), 9999) + 1)}
+    return wanted
+
+
+def check_safetensors(path: Path) -> None:
+    """Raise LoadError if the file is shorter than its own header says, or has none."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or not 2 <= length <= _MAX_HEADER:
+            raise LoadError(f"{path} is not a safetensors file, or is incomplete ({size} bytes).")
+        header = file.read(length)
+    if len(header) < length:
+        raise LoadError(f"{path} is incomplete: its header has {length} bytes, the file {size}.")
+    try:
+        entries = json.loads(header)
+        end = max((entry["data_offsets"][1] for name, entry in entries.items() if name != "__metadata__"), default=0)
+        needed = 8 + length + int(end)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
+        raise LoadError(f"{path} has a broken safetensors header ({error}).") from error
+    if size < needed:
+        raise LoadError(f"{path} is incomplete: {needed} bytes expected, {size} found. Download or copy it again.")
+
+
+def check_weights(folder: Path) -> list[Path]:
+    """The weight files of a folder, all there and whole; raises LoadError."""
+    files = sorted(folder.glob(WEIGHT_PATTERN))
+    names = {file.name for file in files}
+    missing = sorted((_index_shards(folder) | _numbered_shards(names)) - names)
+    if missing and names:
+        raise LoadError(f"{folder}: missing shard {', '.join(missing[:4])}{' ...' if len(missing) > 4 else ''}.")
+    if not files:
+        raise LoadError(f"{folder}: no weights: expected {WEIGHT_PATTERN}, {_found(folder)}.")
+    if re.search(r"[*?\[]", str(folder)):
+        raise LoadError(f"{folder}: mlx-lm can't read a path with *, ? or [ in it. Rename the folder.")
+    for file in files:
+        check_safetensors(file)
+    return files
+
+
+def check_tokenizer(folder: Path) -> None:
+    """Raise LoadError if no file of the folder can be a tokenizer, or tokenizer.json is broken."""
+    if not any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES):
+        raise LoadError(f"tokenizer not found in {folder}: expected tokenizer.json, {_found(folder)}.")
+    if (folder / "tokenizer.json").exists():
+        read_json(folder / "tokenizer.json")
+
+
+def _configs(config: dict[str, Any]) -> list[dict[str, Any]]:
+    """The configuration and the nested one of its language model, where there is one."""
+    return [config, *(config[name] for name in TEXT_CONFIGS if isinstance(config.get(name), dict))]
+
+
+def context_length(config: dict[str, Any]) -> int | None:
+    """The most tokens the configuration speaks of; None: it names no limit."""
+    for part in _configs(config):
+        for key in CONTEXT_KEYS:
+            value = part.get(key)
+            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                return value
+    return None
+
+
+def _ids(value: Any, place: str) -> set[int]:
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    if not all(isinstance(token, int) and not isinstance(token, bool) for token in values):
+        raise LoadError(f"{place}: eos_token_id: expected a token id or a list of them, found {value!r}.")
+    return {token for token in values if token >= 0}  # some configurations write -1 for none
+
+
+def end_ids(folder: Path, config: dict[str, Any]) -> set[int]:
+    """Every id that config.json (nested parts too) or generation_config.json calls an end; raises LoadError."""
+    found: set[int] = set()
+    for part in _configs(config):
+        found |= _ids(part.get("eos_token_id"), str(folder / "config.json"))
+    generation = folder / "generation_config.json"
+    if generation.exists():
+        found |= _ids(read_json(generation).get("eos_token_id"), str(generation))
+    return found
