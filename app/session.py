@@ -108,6 +108,7 @@ class Session(QObject):
         self.worker.loaded.connect(self._on_loaded)
         self.worker.load_failed.connect(self._on_failed)
         self.worker.run_failed.connect(self._on_failed)
+        self.worker.change_refused.connect(self._on_refused)
         self.worker.progress.connect(self._on_progress)
         self.worker.described.connect(self._on_described)
 
@@ -272,6 +273,9 @@ class Session(QObject):
 
     def _on_failed(self, text: str) -> None:
         self.failure = text
+        self.message.emit("error", text)
+
+    def _on_refused(self, text: str) -> None:
         self.message.emit("error", text)
 
     def _on_progress(self, what: str, done: int, total: int) -> None:

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from engine.settings import SamplerSettings, Settings, SettingsError
+from engine.switches import diagnostics_from_environment, stochastic_from_environment
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication, QWidget
@@ -92,14 +93,23 @@ def run_settings(options: argparse.Namespace) -> Settings:
         kill_switch="kill_switch",
         diagnostics="diagnostics",
     )
-    if options.run:
-        fields = {"stochastic": True, "diagnostics": True, **fields}
+    fields = {**_first_switches(options.run, fields), **fields}
     settings = Settings(sampler=SamplerSettings(**sampler), **fields)
     if options.grab and options.after is not None and options.max_tokens is None:
         # The limit must not end the run before the rounds that were asked for.
         enough = (options.after + 1) * (settings.num_draft_tokens + 1)
         fields["max_tokens"] = max(settings.max_tokens, enough)
     return Settings(sampler=SamplerSettings(**sampler), **fields)
+
+
+def _first_switches(run: bool, given: dict[str, Any]) -> dict[str, bool]:
+    """Where the toggles stand at first: the environment's word, and with --run what shows most."""
+    environment = stochastic_from_environment()
+    return {
+        "stochastic": run or environment is True,
+        "kill_switch": environment is False and not given.get("stochastic"),
+        "diagnostics": run or diagnostics_from_environment(),
+    }
 
 
 def _live(

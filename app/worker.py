@@ -130,6 +130,7 @@ class Worker(QObject):
     """Owns the engine's thread. Commands are called, and signals come, on the GUI thread; nothing here blocks it.
 
     Signals: `state_changed` (one of STATES), `loaded` (PairSummary), `load_failed`, `run_failed` (plain text),
+    `change_refused` (plain text: the engine wouldn't have a live change; the run goes on as it was),
     `progress` (what, done, total), `described` (MLX version, device and BLAS), `arrived` (the deque isn't empty
     any more: call `drain`). They are emitted by the GUI thread whatever they are connected to.
     `memory`: (active, cache) bytes of MLX as last seen by the worker thread.
@@ -139,6 +140,7 @@ class Worker(QObject):
     loaded = Signal(object)
     load_failed = Signal(str)
     run_failed = Signal(str)
+    change_refused = Signal(str)
     progress = Signal(str, object, object)  # object: Qt's int has 32 bits, these may be bytes
     described = Signal(str, str)
     arrived = Signal()
@@ -284,6 +286,8 @@ class Worker(QObject):
             return
         if kind == "progress":
             self.progress.emit(*payload)
+        elif kind == "refused":
+            self.change_refused.emit(payload)
         elif kind == "described":
             self.described.emit(*payload)
         elif kind == "parked":
@@ -438,12 +442,18 @@ class _Run:
             if not self.gate.pass_boundary():
                 self._generator.cancel()
             for changes in self.gate.take_changes():
-                self._generator.change(**changes)
+                self._change(changes)
             record = next(source, None)
             if record is None:
                 return
             self.deliver(record)
             yield record
+
+    def _change(self, changes: dict[str, Any]) -> None:
+        try:
+            self._generator.change(**changes)
+        except ValueError as error:
+            self.post("refused", plain_message(error))
 
     def finish(self) -> str | None:
         """Deliver the end; returns what failed, if the engine says so."""

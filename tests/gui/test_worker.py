@@ -272,6 +272,7 @@ def test_the_pace_holds_and_a_slow_wait_gives_way(qtbot, ready, watcher, script)
     wait_for_state(qtbot, ready, "ready")
 
 
+@pytest.mark.allow_log("the run failed")
 def test_exceptions_always_end_the_run(qtbot, ready, watcher, script, caplog) -> None:
     """R137: a fault in the worker is told, the recorded run gets its end, and the next run works."""
     script.fail_at_round = 3
