@@ -51,8 +51,8 @@ _REFUSALS: dict[str, dict[str, str]] = {
 }
 _NEEDS_ROUNDS = ("navigate",)
 ACTIONS = tuple(_REFUSALS)
-"""What `Session.can` knows: run, continue (F5 in a pause), pause, toggle_pause, stop (also a loading), step, load (other
-models), edit (settings fixed for a run, models, prompt), change (live settings), pace, navigate (rounds), close."""
+"""What `Session.can` knows: run, continue (F5 in a pause), pause, toggle_pause, stop (also a loading), step, load
+(other models), edit (settings fixed for a run, models, prompt), change (live settings), pace, navigate (rounds), close."""
 
 
 class Session(QObject):

@@ -57,7 +57,10 @@ def open_window(
     return _live(application, options, settings, engine, on_open)
 
 
-_LIBRARIES = "on Debian or Ubuntu it needs: sudo apt install libegl1 libgl1 libxkbcommon0 libdbus-1-3 libfontconfig1 libxcb-cursor0"
+_LIBRARIES = (
+    "on Debian or Ubuntu it needs: sudo apt install libegl1 libgl1 libxkbcommon0 libxkbcommon-x11-0 libdbus-1-3 "
+    "libfontconfig1 libxcb-cursor0"
+)
 
 
 def _display_problem(options: argparse.Namespace) -> str | None:

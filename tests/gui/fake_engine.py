@@ -1,4 +1,4 @@
-"""An engine without MLX in place of app.worker.EngineRoom: it can be slow, fail where it is told to, and keeps a log."""
+"""An engine without MLX in place of app.worker.EngineRoom: it is slow or fails as told, and keeps a log."""
 
 from __future__ import annotations
 

@@ -68,7 +68,8 @@ def test_an_action_that_is_refused_does_nothing_and_says_why(qtbot, paused, mess
     paused.start_run("other", Settings())
     paused.load("other", None)
     assert messages == [("notice", module.STANDING)] * 2
-    assert len(script.named("start")) == 1 and script.named("load") == [(BUNDLED, BUNDLED)]
+    assert len(script.named("start")) == 1
+    assert script.named("load") == [(BUNDLED, BUNDLED)]
     assert paused.prompt == "a prompt"
 
 
@@ -78,7 +79,8 @@ def test_run_without_a_pair_loads_the_bundled_one(qtbot, session, script) -> Non
         session.start_run()
     assert script.named("load") == [(BUNDLED, BUNDLED)]
     assert script.named("start") == [(module.DEFAULT_PROMPT, Settings())]
-    assert len(ended.args[0]) == 5 and ended.args[0].end.finish_reason == "length"
+    assert len(ended.args[0]) == 5
+    assert ended.args[0].end.finish_reason == "length"
     wait_for(qtbot, session, "ready")
     assert session.view.run is ended.args[0] is session.recording.runs[-1]
 
@@ -87,13 +89,16 @@ def test_a_load_that_fails_or_is_stopped_starts_no_run(qtbot, session, script, m
     script.fail_load = "no such folder"
     session.start_run()
     wait_for(qtbot, session, "failed")
-    assert messages == [("error", "no such folder")] and session.failure == "no such folder"
+    assert messages == [("error", "no such folder")]
+    assert session.failure == "no such folder"
     script.fail_load, script.load_delay, script.load_steps = "", 30.0, 1000
     session.start_run()
     wait_for(qtbot, session, "loading")
     session.stop()
     wait_for(qtbot, session, "idle")
-    assert session.pair is None and script.named("start") == [] and session.failure == ""
+    assert session.pair is None
+    assert script.named("start") == []
+    assert session.failure == ""
 
 
 def test_the_state_comes_after_its_rounds(qtbot, session, script) -> None:
@@ -113,7 +118,9 @@ def test_the_state_comes_after_its_rounds(qtbot, session, script) -> None:
     wait_for(qtbot, session, "ready")
     assert ("paused", 40, 40) in counts
     state, recorded, made = counts[-1]
-    assert state == "ready" and recorded == made and session.view.run.end.finish_reason == "cancelled"
+    assert state == "ready"
+    assert recorded == made
+    assert session.view.run.end.finish_reason == "cancelled"
 
 
 def test_the_view_hears_at_most_once_a_frame(qtbot, session, script) -> None:
@@ -123,7 +130,8 @@ def test_the_view_hears_at_most_once_a_frame(qtbot, session, script) -> None:
     session.start_run()
     qtbot.waitUntil(lambda: session.view.run is not None and session.view.run.end is not None, timeout=10_000)
     assert len(session.view.run) == 2000
-    assert heard[-1] == 2000 and len(heard) < 200
+    assert heard[-1] == 2000
+    assert len(heard) < 200
     assert session.view.round_index == 1999
 
 
@@ -145,10 +153,12 @@ def test_step_from_ready_starts_a_run_of_one_round(qtbot, session, script) -> No
     wait_for(qtbot, session, "ready")
     session.step_round("p", Settings(seed=3))
     wait_for(qtbot, session, "paused")
-    assert len(session.view.run) == 1 and script.named("start") == [("p", Settings(seed=3))]
+    assert len(session.view.run) == 1
+    assert script.named("start") == [("p", Settings(seed=3))]
     session.step_round()
     qtbot.waitUntil(lambda: len(session.view.run) == 2, timeout=2000)
-    assert session.state == "paused" and session.pausing
+    assert session.state == "paused"
+    assert session.pausing
 
 
 def test_toggle_pause_takes_back_a_pause_that_has_not_come(qtbot, session, script) -> None:
@@ -156,7 +166,8 @@ def test_toggle_pause_takes_back_a_pause_that_has_not_come(qtbot, session, scrip
     session.start_run()
     wait_for(qtbot, session, "running")
     session.toggle_pause()
-    assert session.pausing and session.state == "running"
+    assert session.pausing
+    assert session.state == "running"
     session.toggle_pause()
     assert not session.pausing
     qtbot.waitUntil(lambda: len(script.named("round")) >= 3, timeout=3000)
@@ -169,7 +180,8 @@ def test_live_changes_go_to_the_run_and_the_next(qtbot, paused, messages, script
     qtbot.waitUntil(lambda: len(script.named("round")) == 4, timeout=2000)
     assert script.named("round")[-1] == ({"stochastic": True},)
     paused.change(max_tokens=5)
-    assert messages[-1][0] == "error" and "max_tokens" in messages[-1][1]
+    assert messages[-1][0] == "error"
+    assert "max_tokens" in messages[-1][1]
     assert paused.settings.max_tokens == Settings().max_tokens
 
 
@@ -184,7 +196,8 @@ def test_runs_are_never_mixed(qtbot, session, script) -> None:
     wait_for(qtbot, session, "ready")
     assert len(script.named("round")) == sum(len(run) for run in session.recording.runs)
     for run in session.recording.runs:
-        assert run.end is not None and run.end.finish_reason == "cancelled"
+        assert run.end is not None
+        assert run.end.finish_reason == "cancelled"
         assert [record.index for record in run] == list(range(len(run)))
     ids = [run.header.run_id for run in session.recording.runs]
     assert ids == sorted(set(ids))
@@ -214,7 +227,8 @@ def test_the_banner_says_what_is_not_as_asked(qtbot, session) -> None:
 def test_the_toy_gets_a_prompt_that_it_can_read(qtbot, session, script, messages) -> None:
     session.load_toy()
     wait_for(qtbot, session, "ready")
-    assert session.prompt == module.TOY_PROMPT and messages == []
+    assert session.prompt == module.TOY_PROMPT
+    assert messages == []
     session.load()
     wait_for(qtbot, session, "loading")
     wait_for(qtbot, session, "ready")
@@ -223,20 +237,23 @@ def test_the_toy_gets_a_prompt_that_it_can_read(qtbot, session, script, messages
     session.run_toy(pause_after=1)
     wait_for(qtbot, session, "paused")
     assert script.named("start")[0][0] == module.TOY_PROMPT
-    assert messages[0][0] == "notice" and "Call me" not in messages[0][1]
+    assert messages[0][0] == "notice"
+    assert "Call me" not in messages[0][1]
 
 
 def test_a_failing_run_is_recorded_and_told(qtbot, session, script, messages, caplog) -> None:
     script.end_by_error = 2
     session.start_run()
     wait_for(qtbot, session, "failed")
-    assert len(session.view.run) == 2 and session.view.run.end.finish_reason == "error"
+    assert len(session.view.run) == 2
+    assert session.view.run.end.finish_reason == "error"
     assert messages == [("error", "non-finite logits at position 3 (target)")]
     assert session.banner == ("The run ended by an error: non-finite logits at position 3 (target)",)
     script.end_by_error = -1
     session.start_run(pause_after=1)
     wait_for(qtbot, session, "paused")
-    assert session.banner == () and len(session.recording.runs) == 2
+    assert session.banner == ()
+    assert len(session.recording.runs) == 2
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -57,7 +57,8 @@ def worker(qtbot, script: Script) -> Iterator[Worker]:
     yield made
     assert made.shutdown()
     assert script.calls[-1] == ("close",)
-    assert len(script.threads) == 1 and threading.get_ident() not in script.threads, "the engine's thread alone"
+    assert len(script.threads) == 1, "the engine's thread alone"
+    assert threading.get_ident() not in script.threads
 
 
 @pytest.fixture
@@ -132,7 +133,8 @@ def test_a_failed_load_leaves_the_pair_in_use(qtbot, ready, watcher, script) -> 
     script.fail_load = "config.json: no model_type"
     ready.load("broken", None)
     wait_for_state(qtbot, ready, "failed")
-    assert watcher.failures == ["config.json: no model_type"] and loaded == []
+    assert watcher.failures == ["config.json: no model_type"]
+    assert loaded == []
     script.rounds = 2
     ready.run("x", Settings())
     wait_for_state(qtbot, ready, "ready")
@@ -173,11 +175,12 @@ def test_stop_during_prefill(qtbot, ready, watcher, script) -> None:
     ready.stop()
     wait_for_state(qtbot, ready, "ready")
     qtbot.waitUntil(lambda: bool(watcher.ends()), timeout=2000)
-    assert watcher.ends()[0].finish_reason == "cancelled" and watcher.rounds() == []
+    assert watcher.ends()[0].finish_reason == "cancelled"
+    assert watcher.rounds() == []
 
 
 def test_run_at_once_after_stop_keeps_the_runs_apart(qtbot, ready, watcher, script) -> None:
-    """R138: the old run ends as stopped, its late rounds stay its own, and its end doesn't touch the new one's state."""
+    """R138: the old run ends as stopped, its late rounds stay its own, its end leaves the new one's state."""
     script.round_delay = 0.005
     ready.run("old", Settings())
     qtbot.waitUntil(lambda: len(watcher.rounds()) > 2, timeout=2000)
@@ -186,7 +189,8 @@ def test_run_at_once_after_stop_keeps_the_runs_apart(qtbot, ready, watcher, scri
     wait_for_state(qtbot, ready, "paused")
     qtbot.waitUntil(lambda: len(watcher.rounds(3)) == 4, timeout=2000)
     numbers = [number for number, _ in watcher.items]
-    assert numbers == sorted(numbers) and set(numbers) == {2, 3}
+    assert numbers == sorted(numbers)
+    assert set(numbers) == {2, 3}
     assert watcher.states[2:] == ["running", "stopping", "running", "paused"]
     assert [record.index for record in watcher.rounds(3)] == [0, 1, 2, 3]
     ready.stop()
@@ -280,7 +284,8 @@ def test_exceptions_always_end_the_run(qtbot, ready, watcher, script, caplog) ->
     wait_for_state(qtbot, ready, "failed")
     qtbot.waitUntil(lambda: bool(watcher.ends()), timeout=2000)
     assert watcher.failures == ["RuntimeError: the verify pass broke"]
-    assert watcher.ends()[0].finish_reason == "error" and len(watcher.rounds()) == 3
+    assert watcher.ends()[0].finish_reason == "error"
+    assert len(watcher.rounds()) == 3
     assert "the verify pass broke" in caplog.text
     caplog.clear()
     script.fail_at_round, script.rounds = -1, 2
@@ -292,7 +297,8 @@ def test_what_the_user_can_mend_is_said_in_the_engine_s_words(qtbot, ready, watc
     script.fail_start = "prompt must be non-empty"
     ready.run("", Settings())
     wait_for_state(qtbot, ready, "failed")
-    assert watcher.failures == ["prompt must be non-empty"] and watcher.items == []
+    assert watcher.failures == ["prompt must be non-empty"]
+    assert watcher.items == []
 
 
 def test_an_end_by_error_is_a_failure(qtbot, ready, watcher, script) -> None:
@@ -352,7 +358,8 @@ def test_the_drain_keeps_to_its_budget_and_loses_nothing(qtbot, unwatched, scrip
     while ready.waiting:
         calls += 1
         items += ready.drain(0.0)
-    assert calls == 202 and [type(item) for _, item in items] == [RunHeader] + [Round] * 200 + [RunEnd]
+    assert calls == 202
+    assert [type(item) for _, item in items] == [RunHeader] + [Round] * 200 + [RunEnd]
 
 
 def test_one_wake_up_for_many_rounds(qtbot, unwatched, script) -> None:
@@ -369,6 +376,10 @@ def test_one_wake_up_for_many_rounds(qtbot, unwatched, script) -> None:
 def test_the_gate_refuses_nothing_but_rounds_beyond_its_allowance() -> None:
     parked: list[int] = []
     gate = RunGate(rounds=2, on_parked=lambda: parked.append(1))
-    assert gate.pass_boundary() and gate.pass_boundary() and gate.pausing and not gate.parked
+    assert gate.pass_boundary()
+    assert gate.pass_boundary()
+    assert gate.pausing
+    assert not gate.parked
     gate.stop()
-    assert not gate.pass_boundary() and parked == []
+    assert not gate.pass_boundary()
+    assert parked == []

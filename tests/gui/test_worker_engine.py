@@ -78,7 +78,9 @@ def test_the_window_records_what_a_script_records(qtbot, session, rule) -> None:
     generator.start(TOY_PROMPT)
     headless: list[Round] = list(generator.rounds())
     assert rounds_of(shown) == [plain(record) for record in headless]
-    assert shown.end is not None and generator.end is not None and shown.end.text == generator.end.text
+    assert shown.end is not None
+    assert generator.end is not None
+    assert shown.end.text == generator.end.text
 
 
 def test_pausing_stepping_and_pacing_change_no_token(qtbot, session) -> None:
@@ -116,8 +118,10 @@ def test_a_live_change_that_the_engine_refuses_leaves_the_run_as_it_was(qtbot, s
     session.change(rule="no-such-rule")
     session.step_round()
     qtbot.waitUntil(lambda: len(session.view.run) == 2, timeout=5000)
-    assert told[0][0] == "error" and "no-such-rule" in told[0][1]
-    assert session.state == "paused" and session.view.run[-1].rule == "stochastic"
+    assert told[0][0] == "error"
+    assert "no-such-rule" in told[0][1]
+    assert session.state == "paused"
+    assert session.view.run[-1].rule == "stochastic"
     session.stop()
 
 
@@ -127,10 +131,13 @@ def test_a_prompt_that_can_not_be_run_is_told_and_mended(qtbot, session, prompt)
     session.message.connect(lambda kind, text: told.append((kind, text)))
     session.start_run(prompt, RULES["stochastic"])
     qtbot.waitUntil(lambda: session.state == "failed", timeout=5000)
-    assert len(told) == 1 and told[0][0] == "error" and len(told[0][1]) > 10
+    assert len(told) == 1
+    assert told[0][0] == "error"
+    assert len(told[0][1]) > 10
     assert session.recording.runs == []
     run_to_the_end(qtbot, session, TOY_PROMPT, RULES["stochastic"])
 
 
 def test_memory_comes_from_mlx(qtbot, session) -> None:
-    assert session.worker.memory[0] > 0 and session.memory_text.startswith("MLX ")
+    assert session.worker.memory[0] > 0
+    assert session.memory_text.startswith("MLX ")
