@@ -52,7 +52,7 @@ _REFUSALS: dict[str, dict[str, str]] = {
 _NEEDS_ROUNDS = ("navigate",)
 ACTIONS = tuple(_REFUSALS)
 """What `Session.can` knows: run, continue (F5 in a pause), pause, toggle_pause, stop (also a loading), step, load
-(other models), edit (settings fixed for a run, models, prompt), change (live settings), pace, navigate (rounds), close."""
+(other models), edit (what is fixed for a run, models, prompt), change (live settings), pace, navigate, close."""
 
 
 class Session(QObject):
