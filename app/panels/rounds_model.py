@@ -1,0 +1,174 @@
+"""The rounds of the run shown as a table model: one row a round, read from the recording only when asked for."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
+
+from app.format import duration, plural, probability, visible_text
+from app.panels.chips import plain_tip
+from engine.recording import RecordedRun, outcome_of
+from engine.rounds import Round
+
+Index = QModelIndex | QPersistentModelIndex
+_ROOT = QModelIndex()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: `key` names it in settings and tests, `about` is its header's tooltip."""
+
+    key: str
+    title: str
+    about: str
+    right: bool = False
+
+
+COLUMNS = (
+    Column("mark", "", "The round under the cursor"),
+    Column("index", "#", "Round number, from 0", right=True),
+    Column("drafts", "drafts", "One square a draft: filled accepted, crossed rejected, hollow not tested"),
+    Column("drafted", "k", "Tokens drafted", right=True),
+    Column("tested", "tested", "Drafts that met a test", right=True),
+    Column("accepted", "acc", "Drafts accepted", right=True),
+    Column("outcome", "outcome", "How the round ended"),
+    Column("last", "last token", "The last token emitted, with its source"),
+    Column("text", "emitted text", "All tokens emitted in the round"),
+    Column("sum_min", "Σ min", "Mean of sum min(p, q) over the round's tested positions", right=True),
+    Column("drift", "drift", "Expected minus actual position of the draft cache", right=True),
+    Column("time", "time", "Seconds of the round, seen from the host", right=True),
+)
+KEYS = tuple(column.key for column in COLUMNS)
+_FATE_MARK = {"accepted": "A", "rejected": "R", "ignored": "-"}
+
+
+def outcome_words(record: Round) -> str:
+    """How a round ended, in a word or two."""
+    last = record.emitted[-1].source if record.emitted else ""
+    words = {"accepted-all": "all + bonus", "plain": "no drafts", "degenerate": "degenerate", "ended": "run ended"}
+    replaced = {"recovered": "recovered", "target-draw": "target draw", "greedy": "argmax"}
+    outcome = outcome_of(record)
+    return replaced.get(last, "rejected") if outcome == "rejected" else words.get(outcome, outcome)
+
+
+class RoundsModel(QAbstractTableModel):
+    """Rows are rounds; `sync` makes the rows that have come known."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.run: RecordedRun | None = None
+        self._rows = 0
+
+    def set_run(self, run: RecordedRun | None) -> None:
+        """Show another run."""
+        self.beginResetModel()
+        self.run, self._rows = run, len(run) if run is not None else 0
+        self.endResetModel()
+
+    def sync(self) -> bool:
+        """Tell the view about new rounds; True if there were any."""
+        count = len(self.run) if self.run is not None else 0
+        if count <= self._rows:
+            return False
+        self.beginInsertRows(QModelIndex(), self._rows, count - 1)
+        self._rows = count
+        self.endInsertRows()
+        return True
+
+    def rowCount(self, parent: Index = _ROOT) -> int:
+        return 0 if parent.isValid() else self._rows
+
+    def columnCount(self, parent: Index = _ROOT) -> int:
+        return 0 if parent.isValid() else len(COLUMNS)
+
+    def record(self, row: int) -> Round | None:
+        """The round of a row."""
+        return self.run[row] if self.run is not None and 0 <= row < self._rows else None
+
+    def text(self, row: int, key: str) -> str:
+        """What a cell says, as text."""
+        record = self.record(row)
+        if record is None or self.run is None:
+            return ""
+        vocabulary = self.run.header.vocabulary
+        match key:
+            case "index":
+                return str(record.index)
+            case "drafts":
+                return "".join(_FATE_MARK[draft.fate] for draft in record.drafts) or "-"
+            case "drafted":
+                return str(record.k)
+            case "tested":
+                return str(record.tested)
+            case "accepted":
+                return str(record.accepted)
+            case "outcome":
+                return outcome_words(record)
+            case "last":
+                return visible_text(vocabulary, record.emitted[-1].token) if record.emitted else "-"
+            case "text":
+                return "".join(visible_text(vocabulary, e.token) for e in record.emitted)
+            case "sum_min":
+                total = float(self.run.column("sum_min")[row])
+                return probability(total / record.tested if record.tested else math.nan)
+            case "drift":
+                return str(record.drift)
+            case "time":
+                return duration(record.timings.total)
+        return ""
+
+    def tip(self, row: int) -> str:
+        """All of a round in a few lines, as plain text."""
+        record = self.record(row)
+        if record is None:
+            return ""
+        lines = [
+            f"{plural(record.k, 'draft')}, {record.tested} tested, {record.accepted} accepted: {outcome_words(record)}",
+            f"rule {record.rule}: {record.rule_reason}",
+            f"drift {record.drift}, {duration(record.timings.total)}",
+            f"emitted {self.text(row, 'text')}",
+        ]
+        return plain_tip(f"Round {record.index}", lines)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if not index.isValid():
+            return None
+        if role == Qt.ItemDataRole.DisplayRole:
+            return self.text(index.row(), COLUMNS[index.column()].key)
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return self.tip(index.row())
+        if role == Qt.ItemDataRole.TextAlignmentRole and COLUMNS[index.column()].right:
+            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        return None
+
+    def headerData(self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        if orientation != Qt.Orientation.Horizontal or not 0 <= section < len(COLUMNS):
+            return None
+        column = COLUMNS[section]
+        if role == Qt.ItemDataRole.DisplayRole:
+            return column.title
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return column.about
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            side = Qt.AlignmentFlag.AlignRight if column.right else Qt.AlignmentFlag.AlignLeft
+            return side | Qt.AlignmentFlag.AlignVCenter
+        return None
+
+    def copied(self, rows: list[int]) -> str:
+        """Rows as tab-separated text under a header line; emitted text is the original, with \\t and \\n escaped."""
+        keys = [key for key in KEYS if key not in ("mark", "last")]
+        titles = ["round" if key == "index" else key for key in keys]
+        lines = ["\t".join(titles)]
+        for row in rows:
+            record = self.record(row)
+            if record is None or self.run is None:
+                continue
+            cells = {key: self.text(row, key) for key in keys}
+            text = self.run.header.vocabulary.decode(e.token for e in record.emitted)
+            cells["text"] = text.translate({92: "\\\\", 9: "\\t", 10: "\\n", 13: "\\r"})
+            cells["time"] = f"{record.timings.total:.6f}"
+            lines.append("\t".join(cells.values()))
+        return "\n".join(lines) + "\n"

@@ -1,0 +1,460 @@
+"""The rounds table: every round in one line, following the tail until a person scrolls or chooses."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QItemSelectionModel, QPoint, QRect, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QAction,
+    QColor,
+    QContextMenuEvent,
+    QFont,
+    QFontMetrics,
+    QGuiApplication,
+    QKeyEvent,
+    QKeySequence,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QShowEvent,
+)
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QFrame,
+    QHeaderView,
+    QMenu,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app import theme
+from app.format import count
+from app.panels.chips import TokenPainter, draw_glyph, glyph_size
+from app.panels.rounds_model import COLUMNS, KEYS, Index, RoundsModel
+from app.theme import Palette
+from app.view import View
+from engine.rounds import Round
+
+EMPTY = "Press Run: each round of drafting and testing becomes one line here."
+CELL_PAD = 6
+PIP_GAP = 2
+ALWAYS = ("mark", "index", "drafts", "accepted")
+BY_PRIORITY = ("last", "sum_min", "drift", "outcome", "text", "tested", "time", "drafted")
+"""Which further columns are shown, as far as the width allows; with drift in the run, that comes before Σ min."""
+
+
+def pip_size(drafts: int) -> tuple[int, int]:
+    """(side, gap) of the squares for so many drafts: smaller where there are many."""
+    full = max(round(theme.em() * 10 / 13), 8)
+    return (full, PIP_GAP) if drafts <= 8 else (max(full - 4, 5), 1)
+
+
+class RoundDelegate(QStyledItemDelegate):
+    """Paints the cells of the table straight from the record."""
+
+    def __init__(self, view: View, model: RoundsModel, parent: QWidget) -> None:
+        super().__init__(parent)
+        self._view, self._model = view, model
+        self.tokens = TokenPainter()
+        self._regular = theme.mono_font(0.92)
+        self._bold = theme.mono_font(0.92, 600)
+        self._words = theme.ui_font(0.92)
+        self._metrics = QFontMetrics(self._regular)
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        record = self._model.record(index.row())
+        if record is None:
+            return
+        key, area, colours = COLUMNS[index.column()].key, option.rect, self.tokens.colours
+        is_cursor = index.row() == self._view.round_index
+        table = option.widget
+        chosen = isinstance(table, QTableView) and table.selectionModel().isRowSelected(index.row(), index.parent())
+        back = colours.base if index.row() % 2 == 0 else colours.alternate
+        if record.drift:
+            back = colours.danger_tint
+        if is_cursor or chosen:
+            back = colours.selection
+        painter.fillRect(area, QColor(back))
+        if key == "mark":
+            if is_cursor:
+                self._centre_glyph(painter, area, "play", colours.accent)
+        elif key == "drafts":
+            self._pips(painter, area, record)
+        elif key == "last":
+            self._last(painter, area, record)
+        elif key == "text":
+            self._emitted(painter, area, record)
+        elif key == "drift" and record.drift:
+            number = str(record.drift)
+            before = QFontMetrics(self._bold).horizontalAdvance(number) + CELL_PAD + 4 + glyph_size()
+            self._centre_glyph(
+                painter, area.adjusted(area.width() - before, 0, 0, 0), "warning", colours.danger, left=True
+            )
+            self._number(painter, area, number, colours.danger, self._bold)
+        elif COLUMNS[index.column()].right:
+            font = self._bold if is_cursor and key == "index" else self._regular
+            self._number(painter, area, self._model.text(index.row(), key), colours.text, font)
+        else:
+            painter.setFont(self._words)
+            painter.setPen(QColor(colours.text2))
+            inner = area.adjusted(CELL_PAD, 0, -2, 0)
+            text = QFontMetrics(self._words).elidedText(
+                self._model.text(index.row(), key), Qt.TextElideMode.ElideRight, inner.width()
+            )
+            painter.drawText(inner, Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, text)
+
+    def _number(self, painter: QPainter, area: QRect, text: str, ink: str, font: QFont) -> None:
+        painter.setFont(font)
+        painter.setPen(QColor(ink))
+        flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine
+        painter.drawText(area.adjusted(0, 0, -CELL_PAD, 0), flags, text)
+
+    @staticmethod
+    def _centre_glyph(painter: QPainter, area: QRect, name: str, ink: str, left: bool = False) -> None:
+        side = glyph_size()
+        x = area.left() if left else area.left() + (area.width() - side) // 2
+        draw_glyph(painter, x, area.top() + (area.height() - side) // 2, name, ink)
+
+    def _pips(self, painter: QPainter, area: QRect, record: Round) -> None:
+        side, gap = pip_size(record.k)
+        colours = self.tokens.colours
+        x, y = area.left() + CELL_PAD, area.top() + (area.height() - side) // 2
+        for draft in record.drafts:
+            if x + side > area.right():
+                break
+            if draft.fate == "accepted":
+                painter.fillRect(x, y, side, side, QColor(colours.accepted.fill))
+            elif draft.fate == "rejected":
+                painter.fillRect(x, y, side, side, QColor(colours.rejected.tint))
+                self._box(painter, x, y, side, colours.rejected.fill)
+                if side >= 8:
+                    draw_glyph(painter, x + 1, y + 1, "cross", colours.rejected.ink, side - 2)
+                else:
+                    painter.fillRect(x + 2, y + 2, side - 4, side - 4, QColor(colours.rejected.fill))
+            else:
+                self._box(painter, x, y, side, colours.line)
+            x += side + gap
+
+    @staticmethod
+    def _box(painter: QPainter, x: int, y: int, side: int, colour: str) -> None:
+        painter.setPen(QColor(colour))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawRect(x, y, side - 1, side - 1)
+
+    def _baseline(self, area: QRect) -> int:
+        metrics = self.tokens.metrics
+        return area.top() + round((area.height() - metrics.height()) / 2 + metrics.ascent())
+
+    def _last(self, painter: QPainter, area: QRect, record: Round) -> None:
+        if not record.emitted:
+            return
+        last, side = record.emitted[-1], glyph_size()
+        style = self.tokens.styles[last.source]
+        if style.glyph is not None:
+            self._centre_glyph(painter, area.adjusted(CELL_PAD, 0, 0, 0), style.glyph, style.glyph_ink, left=True)
+        x = area.left() + CELL_PAD + side + 4
+        self.tokens.draw_text(painter, x, self._baseline(area), last.token, style.ink, area.right() - x)
+
+    def _emitted(self, painter: QPainter, area: QRect, record: Round) -> None:
+        x, ellipsis = float(area.left() + CELL_PAD), self._metrics.horizontalAdvance("…")
+        for at, emitted in enumerate(record.emitted):
+            width, room = self.tokens.text_width(emitted.token), area.right() - x
+            kept = 0 if at == len(record.emitted) - 1 else ellipsis
+            if width > room - kept:
+                self.tokens.draw_text(
+                    painter, x, self._baseline(area), emitted.token, self.tokens.colours.text, int(room)
+                )
+                return
+            x += self.tokens.draw_text(painter, x, self._baseline(area), emitted.token, self.tokens.colours.text)
+
+
+class _Table(QTableView):
+    """The view itself with its empty state. Signals: `resized`, also when a scroll bar comes or goes."""
+
+    resized = Signal()
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.setTabKeyNavigation(False)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerItem)
+        self.setAccessibleName("Rounds")
+        rows = self.verticalHeader()
+        rows.hide()
+        rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        rows.setMinimumSectionSize(1)
+        rows.setDefaultSectionSize(theme.line_height() + 4)
+        head = self.horizontalHeader()
+        head.setFont(theme.ui_font(0.85))
+        head.setFixedHeight(theme.line_height() + 5)
+        head.setMinimumSectionSize(1)
+        head.setHighlightSections(False)
+        head.setSectionsClickable(False)
+        head.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.resized.emit()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        super().paintEvent(event)
+        model = self.model()
+        if model is not None and model.rowCount() == 0:
+            painter = QPainter(self.viewport())
+            painter.setFont(theme.ui_font())
+            painter.setPen(QColor(theme.current().text2))
+            area = self.viewport().rect().adjusted(8, 8, -8, -8)
+            painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, EMPTY)
+
+
+class RoundsTablePanel(QWidget):
+    """One line a round. Signals: `title_changed`, when `title_context` gives another text."""
+
+    title_changed = Signal()
+
+    def __init__(self, view: View, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._view = view
+        self._title = ""
+        self._forced: dict[str, bool] = {}
+        self._following = False
+        self._widest_k = 0
+        self._fitted = (0, False)
+        self.setObjectName("rounds-table")
+        self.setAccessibleName("Rounds")
+        self.model = RoundsModel(self)
+        self.table = _Table(self)
+        self.delegate = RoundDelegate(view, self.model, self.table)
+        self.table.setModel(self.model)
+        self.table.setItemDelegate(self.delegate)
+        self.setFocusProxy(self.table)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.table)
+        self.table.installEventFilter(self)
+        self.table.resized.connect(self._fit_columns)
+        head = self.table.horizontalHeader()
+        head.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        head.customContextMenuRequested.connect(self._on_header_menu)
+        self.table.selectionModel().currentRowChanged.connect(self._on_current_row)
+        self.table.verticalScrollBar().actionTriggered.connect(self._on_user_scroll)
+        view.run_changed.connect(self._on_run_changed)
+        view.advanced.connect(self._on_advanced)
+        view.cursor_moved.connect(self._on_cursor_moved)
+        theme.notifier.changed.connect(self._on_theme)
+        self._on_run_changed()
+
+    # What the dock asks
+
+    def title_context(self) -> str:
+        """`26 of 26`: rounds listed, of rounds recorded."""
+        return self._title
+
+    def restyle(self, colours: Palette) -> None:
+        """Use other colours."""
+        self.delegate.tokens.restyle(colours)
+        self.table.viewport().update()
+
+    def _on_theme(self) -> None:
+        self.restyle(theme.current())
+
+    def sizeHint(self) -> QSize:
+        return QSize(self._width_of(("mark", "index", "drafts", "accepted", "last", "sum_min")), theme.em() * 30)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(self._width_of(ALWAYS), (theme.line_height() + 4) * 4)
+
+    # Columns
+
+    def _width(self, key: str) -> int:
+        digit = self.delegate._metrics.horizontalAdvance("0")
+        title = QFontMetrics(theme.ui_font(0.85)).horizontalAdvance(COLUMNS[KEYS.index(key)].title)
+        side, gap = pip_size(self._widest_k)
+        rows = max(self.model.rowCount(), 1000)
+        need = {
+            "mark": glyph_size(),
+            "index": digit * len(str(rows)),
+            "drafts": max(self._widest_k, 4) * (side + gap),
+            "drafted": 2 * digit,
+            "tested": 2 * digit,
+            "accepted": 2 * digit,
+            "outcome": QFontMetrics(theme.ui_font(0.92)).horizontalAdvance("all + bonus"),
+            "last": glyph_size() + 4 + 9 * digit,
+            "text": 24 * digit,
+            "sum_min": 6 * digit,
+            "drift": glyph_size() + 4 + 4 * digit,
+            "time": 7 * digit,
+        }[key]
+        return max(need, title) + 2 * CELL_PAD
+
+    def _width_of(self, keys: tuple[str, ...]) -> int:
+        return sum(self._width(key) for key in keys) + self.table.verticalScrollBar().sizeHint().width()
+
+    def shown_columns(self) -> list[str]:
+        """Keys of the columns shown at the present width, and by the person's choice."""
+        room = self.table.viewport().width()
+        shown = {key for key in KEYS if self._forced.get(key, key in ALWAYS)}
+        room -= sum(self._width(key) for key in shown)
+        run = self.model.run
+        drifts = run is not None and run.first_drift is not None
+        order = ("last", "drift", *BY_PRIORITY[1:]) if drifts else BY_PRIORITY
+        for key in order:
+            if key in shown or not self._forced.get(key, True):
+                continue
+            if self._width(key) > room:
+                break
+            shown.add(key)
+            room -= self._width(key)
+        return [key for key in KEYS if key in shown]
+
+    def _needs(self) -> tuple[int, bool]:
+        """What the columns' widths depend on besides the panel's: digits of a round number, and drift in the run."""
+        run = self.model.run
+        return len(str(max(self.model.rowCount(), 1000))), run is not None and run.first_drift is not None
+
+    def _fit_columns(self) -> None:
+        self._fitted = self._needs()
+        shown = self.shown_columns()
+        widths = {key: self._width(key) for key in shown}
+        spare = self.table.viewport().width() - sum(widths.values())
+        grower = next((key for key in ("text", "last", "accepted") if key in widths), None)
+        if grower is not None and spare > 0:
+            widths[grower] += spare
+        for column, key in enumerate(KEYS):
+            hidden = key not in widths
+            if self.table.isColumnHidden(column) != hidden:
+                self.table.setColumnHidden(column, hidden)
+            if not hidden and self.table.columnWidth(column) != widths[key]:
+                self.table.setColumnWidth(column, widths[key])
+
+    def _on_header_menu(self, point: QPoint) -> None:
+        menu = self.header_menu()
+        menu.exec(self.table.horizontalHeader().mapToGlobal(point))
+        menu.deleteLater()
+
+    def header_menu(self) -> QMenu:
+        """Choose columns; what isn't chosen by hand comes and goes with the width."""
+        menu, shown = QMenu(self), self.shown_columns()
+        for column in COLUMNS[1:]:
+            action = menu.addAction(column.title if len(column.title) > 3 else column.about)
+            action.setCheckable(True)
+            action.setChecked(column.key in shown)
+            action.setData(column.key)
+        menu.addSeparator()
+        automatic = menu.addAction("Choose by Width")
+        automatic.setEnabled(bool(self._forced))
+        menu.triggered.connect(self._on_column_chosen)
+        return menu
+
+    def _on_column_chosen(self, action: QAction) -> None:
+        if action.data() is None:
+            self._forced.clear()
+        else:
+            self._forced[action.data()] = action.isChecked()
+        self._fit_columns()
+
+    # Following the view
+
+    def _on_run_changed(self) -> None:
+        run = self._view.run
+        self.delegate.tokens.set_vocabulary(run.header.vocabulary if run is not None else None)
+        self._following = True
+        self.model.set_run(run)
+        self._following = False
+        self._widest_k = run.header.settings.num_draft_tokens if run is not None else 0
+        self._fit_columns()
+        self._refresh()
+
+    def _on_advanced(self) -> None:
+        if self.isVisible():
+            self._refresh()
+        else:
+            self._set_title()
+
+    def _refresh(self) -> None:
+        self.model.sync()
+        if self._needs() != self._fitted:
+            self._fit_columns()
+        self._set_title()
+        self._on_cursor_moved()
+
+    def _set_title(self) -> None:
+        run = self._view.run
+        title = f"{count(len(run))} of {count(len(run))}" if run is not None else ""
+        if title != self._title:
+            self._title = title
+            self.title_changed.emit()
+
+    def _on_cursor_moved(self) -> None:
+        """Show the view's round; the change of the current row that this makes is no choice of a person."""
+        row = self._view.round_index
+        if not self.isVisible() or not 0 <= row < self.model.rowCount():
+            self.table.viewport().update()
+            return
+        index = self.model.index(row, 1)
+        if self.table.currentIndex().row() != row:
+            self._following = True
+            flags = QItemSelectionModel.SelectionFlag.ClearAndSelect | QItemSelectionModel.SelectionFlag.Rows
+            self.table.selectionModel().setCurrentIndex(index, flags)
+            self._following = False
+        if self._view.live:
+            self.table.scrollToBottom()
+        else:
+            self.table.scrollTo(index)
+        self.table.viewport().update()
+
+    def _on_current_row(self, current: Index, previous: Index) -> None:
+        if not self._following and current.isValid() and current.row() != self._view.round_index:
+            self._view.select(current.row())
+
+    def _on_user_scroll(self) -> None:
+        """Scrolling away from the tail of a run that goes on lets go of it, as a click does."""
+        bar, run = self.table.verticalScrollBar(), self._view.run
+        going = run is not None and run.end is None
+        if self._view.live and going and bar.sliderPosition() < bar.maximum():
+            place = bar.sliderPosition()
+            self._view.select(self._view.round_index, self._view.position)
+            bar.setSliderPosition(place)
+
+    def selected_rows(self) -> list[int]:
+        """Rows chosen, in order."""
+        return sorted(index.row() for index in self.table.selectionModel().selectedRows(1))
+
+    def copy(self) -> None:
+        """Put the selected rows on the clipboard as tab-separated text."""
+        QGuiApplication.clipboard().setText(self.model.copied(self.selected_rows()))
+
+    # Events
+
+    def eventFilter(self, watched, event) -> bool:  # type: ignore[no-untyped-def]
+        if watched is self.table and isinstance(event, QKeyEvent) and event.type() == QKeyEvent.Type.KeyPress:
+            if event.matches(QKeySequence.StandardKey.Copy):
+                self.copy()
+                return True
+            if event.key() == Qt.Key.Key_End and not event.modifiers():
+                self._view.follow_tail()
+                return True
+        return super().eventFilter(watched, event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        menu = QMenu(self)
+        menu.addAction("Copy Rows", self.copy).setEnabled(bool(self.selected_rows()))
+        menu.exec(event.globalPos())
+        menu.deleteLater()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._on_cursor_moved()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._fit_columns()
+        self._refresh()
