@@ -1,0 +1,205 @@
+"""The table of actions: menus, toolbar, tooltips and the shortcut sheet all come from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QObject, Qt
+from PySide6.QtGui import QAction, QKeySequence
+
+from app import icons, theme
+
+MENUS = ("File", "Edit", "View", "Go", "Run", "Window", "Help")
+
+
+@dataclass(frozen=True)
+class ActionSpec:
+    """One thing that can be done. `menu` "" keeps it out of the menus; `after` starts a group with a separator.
+
+    `needs` is the name by which `Session.can` is asked whether it is possible. `submenu` groups exclusive choices.
+    """
+
+    name: str
+    text: str
+    menu: str
+    about: str
+    keys: tuple[str, ...] = ()
+    icon: str | None = None
+    needs: str | None = None
+    checkable: bool = False
+    after: bool = False
+    submenu: str | None = None
+
+
+ACTIONS = (
+    ActionSpec("choose_models", "Choose Models…", "File", "Load another target and draft", ("Ctrl+O",), needs="load"),
+    ActionSpec("load_bundled", "Load Bundled Pair", "File", "Load the pair that comes with the program", needs="load"),
+    ActionSpec("load_toy", "Load 6-Token Toy", "File", "Load two tables of fixed logits over six words", needs="load"),
+    ActionSpec("close", "Close Window", "File", "End the program", ("Ctrl+W",), after=True),
+    ActionSpec("quit", "Quit", "File", "End the program", ("Ctrl+Q",)),
+    ActionSpec("edit_prompt", "Edit Prompt…", "Edit", "Write the prompt over several lines", ("Ctrl+E",), needs="edit"),
+    ActionSpec("copy_text", "Copy Emitted Text", "Edit", "Copy the run's text, as it is", needs="navigate", after=True),
+    ActionSpec("copy_summary", "Copy Summary Line", "Edit", "Copy the one line that sums up the run", needs="navigate"),
+    ActionSpec(
+        "more", "More Settings", "View", "Show penalties, drafter and run settings", ("Ctrl+M",), checkable=True
+    ),
+    ActionSpec("theme_system", "System", "View", "Light or dark as the system has it", submenu="Theme", after=True),
+    ActionSpec("theme_light", "Light", "View", "Dark text on light", submenu="Theme"),
+    ActionSpec("theme_dark", "Dark", "View", "Light text on dark", submenu="Theme"),
+    ActionSpec("first_round", "First Round", "Go", "Go to the first round", ("Ctrl+Home",), "first", "navigate"),
+    ActionSpec("previous_round", "Previous Round", "Go", "Go one round back", ("Ctrl+Left",), "previous", "navigate"),
+    ActionSpec("next_round", "Next Round", "Go", "Go one round on", ("Ctrl+Right",), "next", "navigate"),
+    ActionSpec("last_round", "Last Round", "Go", "Go to the newest round", ("Ctrl+End",), "last", "navigate"),
+    ActionSpec("go_to_round", "Go to Round…", "Go", "Go to a round by its number", ("Ctrl+G",), needs="navigate"),
+    ActionSpec(
+        "previous_rejection",
+        "Previous Rejection",
+        "Go",
+        "Go back to the last round that rejected a draft",
+        (",",),
+        "previous-rejection",
+        "navigate",
+        after=True,
+    ),
+    ActionSpec(
+        "next_rejection",
+        "Next Rejection",
+        "Go",
+        "Go on to the next round that rejected a draft",
+        (".",),
+        "next-rejection",
+        "navigate",
+    ),
+    ActionSpec(
+        "first_drift",
+        "First Drift",
+        "Go",
+        "Go to the first round after which the draft cache was not where it should be",
+        needs="navigate",
+    ),
+    ActionSpec(
+        "previous_position",
+        "Previous Position",
+        "Go",
+        "Go one position back, into the round before at an end",
+        ("Shift+F11", "Shift+F10"),
+        needs="navigate",
+        after=True,
+    ),
+    ActionSpec(
+        "next_position",
+        "Position",
+        "Go",
+        "Go one position on, into the next round at an end",
+        ("F11",),
+        "position",
+        "navigate",
+    ),
+    ActionSpec(
+        "live",
+        "Live",
+        "Go",
+        "Keep the cursor on the newest round",
+        ("End",),
+        "live",
+        "navigate",
+        checkable=True,
+        after=True,
+    ),
+    ActionSpec("run", "Run", "Run", "Run the prompt, or go on after a pause", ("F5",), "play", "run"),
+    ActionSpec("pause", "Pause", "Run", "Pause at the end of this round, or go on", ("F6",), "pause", "toggle_pause"),
+    ActionSpec("stop", "Stop", "Run", "End the run after this round", ("Shift+F5",), "stop", "stop"),
+    ActionSpec("step", "Step round", "Run", "Run one round, then pause", ("F10",), "step", "step"),
+    ActionSpec(
+        "stochastic",
+        "Stochastic",
+        "Run",
+        "Accept by modified rejection sampling; holds from the next round on",
+        needs="change",
+        checkable=True,
+        after=True,
+    ),
+    ActionSpec(
+        "kill_switch",
+        "Kill switch",
+        "Run",
+        "Back to the default rule at every temperature, whatever Stochastic says; holds from the next round on",
+        needs="change",
+        checkable=True,
+    ),
+    ActionSpec(
+        "diagnostics",
+        "Diagnostics",
+        "Run",
+        "Compute the closed forms Σ min(p, q) and Σ p·q at every tested position; holds from the next round on",
+        needs="change",
+        checkable=True,
+    ),
+    ActionSpec(
+        "new_seed",
+        "New Seed",
+        "Run",
+        "Draw a seed and write it into the field",
+        ("Ctrl+D",),
+        "dice",
+        "edit",
+        after=True,
+    ),
+    ActionSpec("messages", "Log…", "Window", "What the program has said so far", ("Ctrl+L",), after=True),
+    ActionSpec("reset_layout", "Reset Layout", "Window", "Put every dock back in its place"),
+    ActionSpec("help", "Help", "Help", "How to read the window, and what the engine does", ("F1",)),
+    ActionSpec("shortcuts", "Keyboard Shortcuts", "Help", "Every key in one list", ("?",)),
+    ActionSpec("about", "About Draftscope", "Help", "Version and libraries", after=True),
+)
+
+BY_NAME = {spec.name: spec for spec in ACTIONS}
+
+
+def key_text(spec: ActionSpec) -> str:
+    """The first shortcut as this platform writes it, "" without one."""
+    return QKeySequence(spec.keys[0]).toString(QKeySequence.SequenceFormat.NativeText) if spec.keys else ""
+
+
+def tooltip(spec: ActionSpec, reason: str | None = None) -> str:
+    """What it does with its key; where it can't be done, why not. The table's and the session's own words only."""
+    keys = key_text(spec)
+    text = f"{spec.about} ({keys})" if keys else spec.about
+    return text if reason is None else f"{text}\nNot now: {reason}"
+
+
+def make_actions(parent: QObject) -> dict[str, QAction]:
+    """Every action of the table, by name; nothing is connected yet."""
+    made = {}
+    for spec in ACTIONS:
+        action = QAction(spec.text, parent)
+        action.setObjectName(spec.name)
+        action.setShortcuts([QKeySequence(keys) for keys in spec.keys])
+        action.setShortcutContext(Qt.ShortcutContext.WindowShortcut)
+        action.setCheckable(spec.checkable or spec.submenu is not None)
+        action.setToolTip(tooltip(spec))
+        action.setStatusTip("")
+        action.setMenuRole(_role(spec.name))
+        made[spec.name] = action
+    restyle(made)
+    return made
+
+
+def _role(name: str) -> QAction.MenuRole:
+    roles = {"quit": QAction.MenuRole.QuitRole, "about": QAction.MenuRole.AboutRole}
+    # Without this macOS guesses by the text and moves entries such as Settings into its own menu.
+    return roles.get(name, QAction.MenuRole.NoRole)
+
+
+def restyle(actions: dict[str, QAction]) -> None:
+    """Draw the icons in the palette in use."""
+    for name, action in actions.items():
+        wanted = BY_NAME[name].icon
+        if wanted is not None:
+            action.setIcon(icons.icon(wanted, theme.current().text))
+            action.setIconVisibleInMenu(False)
+
+
+def set_possible(action: QAction, reason: str | None) -> None:
+    """Enable the action (None), or disable it and say in the tooltip why."""
+    action.setEnabled(reason is None)
+    action.setToolTip(tooltip(BY_NAME[action.objectName()], reason))
