@@ -97,9 +97,9 @@ def _report(progress: Progress | None, stage: str, done: int = 0, total: int = 0
         raise LoadCancelledError("Loading was cancelled.")
 
 
-def _first_line(error: BaseException) -> str:
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    return f"{type(error).__name__}: {text[:300]}"
+def _in_short(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}{'...' if len(text) > 300 else ''}"
 
 
 def _load_tokenizer(folder: Path) -> Any:
@@ -107,9 +107,13 @@ def _load_tokenizer(folder: Path) -> Any:
     from mlx_lm.utils import load_tokenizer
 
     try:
-        return load_tokenizer(folder, {"trust_remote_code": False, "local_files_only": True})  # type: ignore[no-untyped-call]
+        return load_tokenizer(folder, {"trust_remote_code": False, "local_files_only": True})
     except Exception as error:  # transformers raises anything, down to a bare Exception
-        raise LoadError(f"The tokenizer in {folder} can't be read ({_first_line(error)}).") from error
+        if "trust_remote_code" in str(error):
+            raise LoadError(
+                f"The tokenizer in {folder} needs code that comes with it. Draftscope runs no code from a model."
+            ) from error
+        raise LoadError(f"The tokenizer in {folder} can't be read ({_in_short(error)}).") from error
 
 
 def _check_type(folder: Path, config: dict[str, Any]) -> None:
@@ -133,7 +137,7 @@ def _load_network(folder: Path, progress: Progress | None) -> Any:
         network, _ = load_model(folder, lazy=True)
         refused = refused_caches(make_prompt_cache(network))
     except Exception as error:  # whatever a configuration that doesn't fit its network leads to
-        raise LoadError(f"The model in {folder} can't be built ({_first_line(error)}).") from error
+        raise LoadError(f"The model in {folder} can't be built ({_in_short(error)}).") from error
     if refused:
         raise LoadError(
             f"{folder.name}: its cache can't be rewound, which speculation needs: {'; '.join(refused)}. "
@@ -164,7 +168,7 @@ def _evaluate(folder: Path, network: Any, progress: Progress | None) -> None:
         _report(progress, f"Loading {folder.name} (MiB)", done >> 20, total >> 20)
         mx.eval(network)  # tables outside the parameters too (RoPE), so that nothing lazy leaves this thread
     except RuntimeError as error:
-        raise LoadError(f"The weights in {folder} can't be read ({_first_line(error)}).") from error
+        raise LoadError(f"The weights in {folder} can't be read ({_in_short(error)}).") from error
 
 
 def _logits_width(folder: Path, network: Any, cache: list[Any]) -> int:
@@ -173,7 +177,7 @@ def _logits_width(folder: Path, network: Any, cache: list[Any]) -> int:
         logits = network(mx.array([[0, 0]]), cache=cache)
         mx.eval(logits)
     except Exception as error:  # a configuration that loads but doesn't run
-        raise LoadError(f"The model in {folder} was loaded but can't run ({_first_line(error)}).") from error
+        raise LoadError(f"The model in {folder} was loaded but can't run ({_in_short(error)}).") from error
     if not isinstance(logits, mx.array) or logits.shape[:2] != (1, 2):
         raise LoadError(f"The model in {folder} gives no logits of shape (1, n, V): it is no language model.")
     return int(logits.shape[-1])
@@ -230,7 +234,7 @@ def _assemble(folder: Path, config: dict[str, Any], network: Any, tokenizer: Any
         name=_display_name(folder),
         path=str(folder),
         model_type=config["model_type"],
-        parameters=int(get_total_parameters(network)),  # type: ignore[no-untyped-call]
+        parameters=int(get_total_parameters(network)),
         layers=len(cache),
         vocab_size=width,
         context_length=model_files.context_length(config),
@@ -319,4 +323,4 @@ def download_model(hub_id: str, progress: Progress | None = None) -> Path:
     try:
         return Path(snapshot_download(hub_id, allow_patterns=list(HUB_PATTERNS)))
     except Exception as error:  # network, disk, or a repository that isn't there
-        raise LoadError(f"{hub_id} can't be downloaded ({_first_line(error)}).") from error
+        raise LoadError(f"{hub_id} can't be downloaded ({_in_short(error)}).") from error

@@ -36,15 +36,19 @@ def test_the_pairs_closed_forms_are_those_of_the_lessons() -> None:
 
 def test_toy_pair_gives_its_logits_at_every_position() -> None:
     pair = toy_pair(layers=3)
-    assert pair.draft is not None and pair.notices == ()
+    assert pair.draft is not None
+    assert pair.notices == ()
     for model, logits in ((pair.target, TARGET_LOGITS), (pair.draft, DRAFT_LOGITS)):
         cache = model.make_cache()
         out = model.network(mx.array([[0, 5, 3]]), cache=cache)
-        assert out.shape == (1, 3, 6) and out.dtype == mx.float32
+        assert out.shape == (1, 3, 6)
+        assert out.dtype == mx.float32
         np.testing.assert_array_equal(np.array(out)[0], np.tile(np.float32(logits), (3, 1)))
         assert [layer.offset for layer in cache] == [3, 3, 3]
-        assert model.info.layers == 3 and model.vocab_size == 6
-        assert model.context_length is None and model.end_ids == frozenset()
+        assert model.info.layers == 3
+        assert model.vocab_size == 6
+        assert model.context_length is None
+        assert model.end_ids == frozenset()
 
 
 def test_encode_splits_on_white_space_and_names_what_it_knows() -> None:
@@ -80,12 +84,19 @@ def test_cache_trims_across_chunks_and_keeps_the_ids() -> None:
     cache = ToyCache()
     for chunk in ([1, 2, 3], [4], [5, 6]):
         cache.feed(mx.array([chunk]))
-    assert cache.trim(0) == 0 and cache.tokens() == [1, 2, 3, 4, 5, 6]
-    assert cache.trim(1) == 1 and cache.tokens() == [1, 2, 3, 4, 5]
-    assert cache.trim(3) == 3 and cache.tokens() == [1, 2]
+    assert cache.trim(0) == 0
+    assert cache.tokens() == [1, 2, 3, 4, 5, 6]
+    assert cache.trim(1) == 1
+    assert cache.tokens() == [1, 2, 3, 4, 5]
+    assert cache.trim(3) == 3
+    assert cache.tokens() == [1, 2]
     cache.feed(mx.array([[9]]))
-    assert cache.tokens() == [1, 2, 9] and cache.offset == 3
-    assert cache.trim(10) == 3 and cache.tokens() == [] and cache.offset == 0 and cache.state == []
+    assert cache.tokens() == [1, 2, 9]
+    assert cache.offset == 3
+    assert cache.trim(10) == 3
+    assert cache.tokens() == []
+    assert cache.offset == 0
+    assert cache.state == []
 
 
 def test_cache_never_evaluates_the_ids_it_is_fed() -> None:
@@ -97,7 +108,9 @@ def test_cache_never_evaluates_the_ids_it_is_fed() -> None:
     cache = ToyCache()
     cache.feed(made[0])
     out = fixed_logits(TARGET_LOGITS)(made[0], cache=[cache])
-    assert cache.trim(4) == 4 and cache.offset == 2 and out.shape == (1, 3, 6)
+    assert cache.trim(4) == 4
+    assert cache.offset == 2
+    assert out.shape == (1, 3, 6)
     with pytest.raises(RuntimeError, match="Stream"):
         cache.tokens()
 

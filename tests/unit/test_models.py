@@ -1,0 +1,493 @@
+"""Folders load where they can be used, and are refused in words that say what to mend where they can't."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from model_folders import (
+    END,
+    LLAMA,
+    byte_level_tokenizer,
+    edit_json,
+    network_of,
+    sentencepiece_tokenizer,
+    write_folder,
+    write_json,
+)
+
+from engine.backend import is_cpu, mx, tree_flatten
+from engine.model_files import LoadError, looks_like_hub_id
+from engine.models import (
+    HUB_PATTERNS,
+    LoadCancelledError,
+    bundled_pair_folders,
+    download_model,
+    load_model_folder,
+    load_pair,
+    refused_caches,
+)
+
+SHARED = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "vocab_size": 64}
+KV = {**SHARED, "num_hidden_layers": 2, "num_key_value_heads": 2, "rms_norm_eps": 1e-5, "head_dim": 16}
+
+ARCHITECTURES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "llama": (KV, []),
+    "qwen3": (
+        {**KV, "max_position_embeddings": 512, "rope_theta": 10000.0, "tie_word_embeddings": True},
+        [],
+    ),
+    "gemma3_text": (
+        {
+            **KV,
+            "num_hidden_layers": 6,
+            "sliding_window": 16,
+            "sliding_window_pattern": 3,
+            "query_pre_attn_scalar": 16,
+            "rope_global_base_freq": 1000000.0,
+            "rope_local_base_freq": 10000.0,
+        },
+        ["RotatingKVCache"],
+    ),
+    "mamba2": (
+        {
+            "num_heads": 4,
+            "head_dim": 16,
+            "vocab_size": 64,
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "state_size": 16,
+            "num_hidden_layers": 2,
+            "layer_norm_epsilon": 1e-5,
+            "conv_kernel": 4,
+            "n_groups": 1,
+            "use_bias": False,
+            "use_conv_bias": True,
+            "tie_word_embeddings": True,
+            "time_step_limit": [0.0, 100.0],
+            "time_step_rank": "auto",
+            "ssm_state_size": 16,
+            "max_position_embeddings": 512,
+        },
+        ["ArraysCache"],
+    ),
+    "mamba": (
+        {
+            "vocab_size": 64,
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "state_size": 16,
+            "num_hidden_layers": 2,
+            "conv_kernel": 4,
+            "use_bias": False,
+            "use_conv_bias": True,
+            "time_step_rank": 4,
+        },
+        ["ArraysCache"],
+    ),
+    "qwen3_next": (
+        {
+            **KV,
+            "num_hidden_layers": 4,
+            "linear_num_value_heads": 4,
+            "linear_num_key_heads": 2,
+            "linear_key_head_dim": 16,
+            "linear_value_head_dim": 16,
+            "linear_conv_kernel_dim": 4,
+            "num_experts": 4,
+            "num_experts_per_tok": 2,
+            "decoder_sparse_step": 1,
+            "shared_expert_intermediate_size": 64,
+            "mlp_only_layers": [],
+            "moe_intermediate_size": 64,
+            "rope_theta": 10000.0,
+            "partial_rotary_factor": 0.5,
+            "max_position_embeddings": 512,
+            "norm_topk_prob": True,
+            "tie_word_embeddings": True,
+            "attention_bias": False,
+            "full_attention_interval": 2,
+        },
+        ["ArraysCache"],
+    ),
+    "recurrent_gemma": (
+        {
+            **SHARED,
+            "attention_bias": False,
+            "conv1d_width": 4,
+            "logits_soft_cap": 30.0,
+            "num_hidden_layers": 3,
+            "num_key_value_heads": 1,
+            "rms_norm_eps": 1e-5,
+            "rope_theta": 10000.0,
+            "attention_window_size": 16,
+            "block_types": ["recurrent", "recurrent", "attention"],
+        },
+        ["ArraysCache", "RotatingKVCache"],
+    ),
+    "rwkv7": (
+        {
+            "vocab_size": 64,
+            "hidden_size": 64,
+            "intermediate_size": 128,
+            "norm_eps": 1e-5,
+            "head_dim": 16,
+            "num_hidden_layers": 2,
+            "a_low_rank_dim": 8,
+            "v_low_rank_dim": 8,
+            "gate_low_rank_dim": 8,
+            "decay_low_rank_dim": 8,
+        },
+        ["ArraysCache"],
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_folder(tmp_path_factory.mktemp("models") / "tiny", eos_token_id=256)
+
+
+@pytest.fixture
+def folder(original: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(original, tmp_path / "tiny"))
+
+
+def refusal(*places: str | os.PathLike[str]) -> str:
+    """What a person reads when this folder, or this pair, is asked for."""
+    with pytest.raises(LoadError) as caught:
+        load_pair(*places) if len(places) > 1 else load_model_folder(*places)
+    assert "Traceback" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_folder_becomes_a_model(folder: Path) -> None:
+    stages: list[tuple[str, int, int]] = []
+    model = load_model_folder(folder, lambda *stage: stages.append(stage))
+    size = byte_level_tokenizer().get_vocab_size()
+    assert model.vocab_size == len(model.vocabulary) == size
+    assert model.context_length == 512
+    assert (model.info.name, model.info.path) == ("tiny", str(folder))
+    assert (model.info.layers, model.info.cache_type, model.info.model_type) == (2, "KVCache", "llama")
+    assert model.info.dtype == ("float32" if is_cpu() else "float16")
+    attention = 32 * 32 * 2 + 32 * 16 * 2
+    assert model.info.parameters == size * 32 + 2 * (attention + 3 * 32 * 64 + 2 * 32) + 32
+    cache = model.make_cache()
+    logits = model.network(mx.array([model.encode(" lead")]), cache=cache)
+    assert logits.shape == (1, 1, size)
+    assert [layer.offset for layer in cache] == [1, 1]
+    assert [stage[0] for stage in stages] == ["Reading tiny", "Loading tiny (MiB)"]
+
+
+def test_loading_and_running_work_on_another_thread(folder: Path) -> None:
+    scaling = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    edit_json(folder / "config.json", rope_scaling={**scaling, "original_max_position_embeddings": 64})
+    out: list[Any] = []
+
+    def work() -> None:
+        pair = load_pair(folder, None)
+        logits = pair.target.network(mx.array([[1, 2]]), cache=pair.target.make_cache())
+        out.extend([pair, np.array(logits.astype(mx.float32))])
+        mx.clear_streams()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert out[1].shape == (1, 2, out[0].target.vocab_size)
+    flat: Any = tree_flatten(dict(out[0].target.network))
+    assert any(name.endswith("_freqs") for name, _ in flat)
+    for _, array in flat:
+        if isinstance(array, mx.array):
+            memoryview(array)  # raises for an array that was left lazy on the other thread
+
+
+def test_loading_needs_no_network(folder: Path) -> None:
+    code = (
+        "import socket, sys\n"
+        "def refuse(*a, **k): raise SystemExit('a connection was tried')\n"
+        "socket.socket.connect = socket.getaddrinfo = refuse\n"
+        "from engine.models import load_pair\n"
+        "print(load_pair(sys.argv[1], None).target.info.name)"
+    )
+    env = {name: value for name, value in os.environ.items() if name != "HF_HUB_OFFLINE"}
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder)], cwd=root, env=env, capture_output=True, text=True, timeout=120
+    )
+    assert (done.stdout, done.returncode) == ("tiny\n", 0), done.stderr
+
+
+def test_progress_can_cancel(folder: Path) -> None:
+    with pytest.raises(LoadCancelledError):
+        load_model_folder(folder, lambda stage, done, total: stage.startswith("Loading"))
+
+
+@pytest.mark.parametrize("form", ["{}", "file://{}", "'{}'", " {} ", "~/tiny"])
+def test_paths_are_taken_as_people_write_them(folder: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    monkeypatch.setenv("HOME", str(folder.parent))
+    assert load_model_folder(form.format(folder)).info.path == str(folder)
+
+
+def test_a_file_address_may_be_encoded(folder: Path, tmp_path: Path) -> None:
+    moved = folder.rename(tmp_path / "a b%")
+    assert load_model_folder(moved.as_uri()).info.name == "a b%"
+
+
+def test_places_that_are_no_folder(folder: Path) -> None:
+    assert "no such folder" in refusal(folder / "none")
+    assert "is a file: expected the folder" in refusal(folder / "config.json")
+    assert "Hugging Face id, download it first" in refusal("mlx-community/Llama-3.2-1B-4bit")
+    assert "No model given" in refusal("  ")
+    assert "NUL" in refusal("a\0b")
+    assert "can't be looked at" in refusal("x" * 5000)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{}", ["config.json", "model_type", "the key is missing"]),
+        ('{"model_type": "foo"}', ["config.json", "'foo'", "mlx-lm"]),
+        ('{"model_type": "../evil"}', ["config.json", "'../evil'"]),
+        ('{"model_type": 3}', ["config.json", "model_type", "found 3"]),
+        ('{"model_type": "lla', ["config.json", "can't be read as JSON"]),
+        ("[]", ["config.json", "expected a JSON object, found list"]),
+        ('{"model_type": "llama"}', ["can't be built", "hidden_size"]),
+        (None, ["config.json is missing", "model.safetensors"]),
+    ],
+)
+def test_configurations_that_do_not_serve(folder: Path, text: str | None, words: list[str]) -> None:
+    if text is None:
+        (folder / "config.json").unlink()
+    else:
+        (folder / "config.json").write_text(text)
+    message = refusal(folder)
+    assert all(word in message for word in words), message
+
+
+def test_code_in_the_folder_is_refused(folder: Path) -> None:
+    (folder / "evil.py").write_text("raise SystemExit('ran')")
+    edit_json(folder / "config.json", model_file="evil.py")
+    assert "Draftscope runs no code that comes with a model" in refusal(folder)
+    edit_json(folder / "config.json", model_file=None)
+    edit_json(folder / "tokenizer_config.json", tokenizer_class="Evil", auto_map={"AutoTokenizer": ["evil.Evil", None]})
+    assert "Draftscope runs no code from a model" in refusal(folder)
+
+
+def test_weights_under_another_name(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "weights.00.safetensors")
+    message = refusal(folder)
+    assert "model*.safetensors" in message
+    assert "weights.00.safetensors" in message
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_a_missing_shard_is_named(tmp_path: Path, index: bool) -> None:
+    folder = write_folder(tmp_path / "sharded", shards=2)
+    assert load_model_folder(folder).info.layers == 2
+    (folder / "model-00002-of-00002.safetensors").unlink()
+    if not index:
+        (folder / "model.safetensors.index.json").unlink()
+    assert refusal(folder).endswith("missing shard model-00002-of-00002.safetensors.")
+
+
+@pytest.mark.parametrize("name", ["../elsewhere.safetensors", "/etc/passwd", "..", "a\\b", 5])
+def test_a_weight_map_can_not_leave_the_folder(folder: Path, name: object) -> None:
+    write_json(folder / "model.safetensors.index.json", {"weight_map": {"x": name}})
+    assert "expected plain names of files in this folder" in refusal(folder)
+
+
+def test_truncated_and_foreign_weights(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    data = weights.read_bytes()
+    for kept in (len(data) - 6000, 100, 4, 0):
+        weights.write_bytes(data[:kept])
+        message = refusal(folder)
+        assert "model.safetensors" in message
+        assert "incomplete" in message
+    weights.write_bytes(b"GGUF" + data)
+    assert "model.safetensors is not a safetensors file" in refusal(folder)
+    weights.write_bytes((10).to_bytes(8, "little") + b"no json at all")
+    assert "broken safetensors header" in refusal(folder)
+
+
+def test_weights_that_do_not_fit_the_configuration(folder: Path) -> None:
+    edit_json(folder / "config.json", num_hidden_layers=3)
+    assert "can't be built" in refusal(folder)
+    edit_json(folder / "config.json", num_hidden_layers=2, hidden_size=48)
+    assert "can't be built" in refusal(folder)
+
+
+def test_a_folder_name_that_is_a_pattern(folder: Path) -> None:
+    assert "Rename the folder" in refusal(folder.rename(folder.with_name("tiny [v2]")))
+
+
+def test_tokenizers_that_are_not_there(folder: Path) -> None:
+    (folder / "tokenizer.json").rename(folder / "kept")
+    assert f"tokenizer not found in {folder}" in refusal(folder)
+    (folder / "tokenizer.model").write_bytes(b"not sentencepiece")
+    assert f"The tokenizer in {folder} can't be read" in refusal(folder)
+    (folder / "tokenizer.json").write_text('{"version": "1.0", "mod')
+    assert "tokenizer.json can't be read as JSON" in refusal(folder)
+    (folder / "tokenizer.json").write_text('{"version": "1.0", "model": {"type": "Nothing"}}')
+    assert f"The tokenizer in {folder} can't be read" in refusal(folder)
+    (folder / "kept").replace(folder / "tokenizer.json")
+    (folder / "tokenizer.model").unlink()
+    assert load_model_folder(folder).info.name == "tiny"
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_caches_are_taken_or_refused_by_name(name: str) -> None:
+    from mlx_lm.models.cache import make_prompt_cache
+
+    arguments, expected = ARCHITECTURES[name]
+    refused = refused_caches(make_prompt_cache(network_of({"model_type": name, **arguments})))
+    assert [text.split()[0] for text in refused] == expected
+
+
+def test_lists_of_caches_are_looked_into() -> None:
+    from mlx_lm.models.cache import CacheList, ChunkedKVCache, KVCache, QuantizedKVCache, RotatingKVCache
+
+    assert refused_caches([KVCache(), QuantizedKVCache(), CacheList(KVCache(), KVCache())]) == []
+    names = [text.split()[0] for text in refused_caches([CacheList(KVCache(), RotatingKVCache(8)), ChunkedKVCache(8)])]
+    assert names == ["RotatingKVCache", "ChunkedKVCache"]
+
+
+def test_models_that_can_not_rewind_are_refused_before_a_token(original: Path, tmp_path: Path) -> None:
+    mamba = write_folder(tmp_path / "mamba", **{**ARCHITECTURES["mamba"][0], "model_type": "mamba", "vocab_size": 271})
+    gemma = write_folder(tmp_path / "gemma", **{**ARCHITECTURES["gemma3_text"][0], "model_type": "gemma3_text"})
+    assert "ArraysCache" in refusal(mamba)
+    for pair in ((original, mamba), (mamba, original)):
+        assert "mamba: its cache can't be rewound" in refusal(*pair)
+    assert "RotatingKVCache (a sliding window" in refusal(gemma)
+
+
+def test_end_ids_are_the_union_of_all_three_places(folder: Path) -> None:
+    end = byte_level_tokenizer().token_to_id(END)
+    edit_json(folder / "config.json", eos_token_id=[1, 106])
+    write_json(folder / "generation_config.json", {"eos_token_id": 7})
+    assert load_model_folder(folder).end_ids == {1, 106, 7, end}
+    edit_json(folder / "config.json", eos_token_id=9, text_config={"eos_token_id": [8]})
+    write_json(folder / "generation_config.json", {"eos_token_id": [5, 100000, -1]})
+    assert load_model_folder(folder).end_ids == {9, 8, 5, end}
+    edit_json(folder / "config.json", eos_token_id="</s>")
+    assert "eos_token_id: expected a token id or a list of them, found '</s>'" in refusal(folder)
+
+
+def test_the_context_length_is_read_where_it_stands(folder: Path) -> None:
+    edit_json(folder / "config.json", max_position_embeddings=None, text_config={"max_position_embeddings": 77})
+    assert load_model_folder(folder).context_length == 77
+    edit_json(folder / "config.json", text_config=None)
+    assert load_model_folder(folder).context_length is None
+
+
+def test_padded_logits_have_unused_ids(tmp_path: Path) -> None:
+    size = byte_level_tokenizer().get_vocab_size()
+    model = load_model_folder(write_folder(tmp_path / "padded", vocab_size=size + 9))
+    assert model.vocab_size == size + 9
+    assert model.vocabulary.kind(size) == "unused"
+    assert model.vocabulary.decode([size, *b"ok"]) == "ok"
+
+
+def test_packed_weights_keep_their_bits(tmp_path: Path) -> None:
+    import mlx_lm.utils
+
+    source = write_folder(tmp_path / "plain", vocab_size=320)
+    network, config = mlx_lm.utils.load_model(source)
+    network, config = mlx_lm.utils.quantize_model(network, config, group_size=32, bits=4)
+    packed = tmp_path / "packed"
+    shutil.copytree(source, packed)
+    mlx_lm.utils.save_model(packed, network)
+    write_json(packed / "config.json", config)
+    info = load_model_folder(packed).info
+    assert info.dtype == f"{'float32' if is_cpu() else 'float16'}, 4-bit weights"
+    assert info.parameters == load_model_folder(source).info.parameters
+
+
+def test_a_pair_of_one_family(original: Path, tmp_path: Path) -> None:
+    draft = write_folder(tmp_path / "small", num_hidden_layers=1)
+    pair = load_pair(original, draft)
+    assert pair.draft is not None
+    assert (pair.target.info.name, pair.draft.info.name) == ("tiny", "small")
+    assert pair.notices == ()
+    assert load_pair(original, None).draft is None
+
+
+def test_the_same_folder_twice_is_said(original: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(original)
+    for second in (original, tmp_path / "link"):
+        pair = load_pair(original, second)
+        assert pair.draft is not None
+        assert pair.draft.network is pair.target.network
+        assert "same model" in pair.notices[0]
+
+
+def test_different_tokenizers_of_one_size_are_refused(original: Path, tmp_path: Path) -> None:
+    other = byte_level_tokenizer((" lead", " tho"))
+    assert other.get_vocab_size() == byte_level_tokenizer().get_vocab_size()
+    message = refusal(original, write_folder(tmp_path / "other", other))
+    assert f"id {other.token_to_id('Ġtho')} is ' the' in the target and ' tho' in the draft" in message
+    assert "'tiny'" in message
+    assert "'other'" in message
+    message = refusal(original, write_folder(tmp_path / "llama", sentencepiece_tokenizer(), eos="</s>"))
+    assert "different tokenizers: id 0 is '\\x00' in the target and '<unk>' in the draft" in message
+
+
+def test_logits_of_different_widths_are_refused(original: Path, tmp_path: Path) -> None:
+    size = byte_level_tokenizer().get_vocab_size()
+    message = refusal(original, write_folder(tmp_path / "wide", vocab_size=size + 1))
+    assert "'tiny'" in message
+    assert "'wide'" in message
+    assert f"{size} and {size + 1}" in message
+
+
+def test_a_draft_without_bos_is_said(original: Path, tmp_path: Path) -> None:
+    target = write_folder(tmp_path / "bos", byte_level_tokenizer(bos=True))
+    (notice,) = load_pair(target, original).notices
+    assert "BOS" in notice
+
+
+def test_a_bundled_pair_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("target", "draft"):
+        monkeypatch.setattr("importlib.resources.files", lambda package: tmp_path / package)
+        with pytest.raises(LoadError, match=f"bundled pair is not in this installation.*{name} is missing"):
+            bundled_pair_folders()
+        write_folder(tmp_path / "resources" / "models" / name)
+    assert load_model_folder(bundled_pair_folders()[1]).info.name == "bundled draft"
+
+
+def test_downloads_take_no_code_and_fail_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import huggingface_hub
+
+    asked: dict[str, Any] = {}
+
+    def snapshot(name: str, allow_patterns: list[str]) -> str:
+        asked[name] = allow_patterns
+        if name == "no/body":
+            raise OSError("no such repository")
+        return str(tmp_path)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
+    assert download_model(" some/model ") == tmp_path
+    assert asked == {"some/model": list(HUB_PATTERNS)}
+    assert not any(pattern.endswith((".py", ".bin", ".pt", ".pth")) or pattern == "*" for pattern in HUB_PATTERNS)
+    with pytest.raises(LoadError, match=r"no/body can't be downloaded .*no such repository"):
+        download_model("no/body")
+    with pytest.raises(LoadError, match="Expected a Hugging Face id"):
+        download_model("/etc/passwd")
+    assert looks_like_hub_id("owner/name-1.0")
+    assert not looks_like_hub_id("../name")
+
+
+def test_a_hub_snapshot_is_called_by_its_id(original: Path, tmp_path: Path) -> None:
+    place = tmp_path / "models--owner--some-model" / "snapshots" / "0123abc"
+    shutil.copytree(original, place)
+    assert load_model_folder(place).info.name == "owner/some-model"
+    assert json.loads((place / "config.json").read_text())["model_type"] == LLAMA["model_type"]
