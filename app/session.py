@@ -145,7 +145,7 @@ class Session(QObject):
         self.worker.warm_up()
 
     def load(self, target: str = BUNDLED, draft: str | None = BUNDLED) -> None:
-        """Load models; the default is the bundled pair."""
+        """Load models: folders, BUNDLED (the default), or HUB_PREFIX and a Hugging Face id that the user confirmed."""
         if self._may("load"):
             self._then = None
             self.worker.load(target, draft)
@@ -232,8 +232,8 @@ class Session(QObject):
         if state not in ("running", "stopping"):
             # Whoever hears of the pause or the end shall find the rounds before it recorded.
             self._take_in(10 * DRAIN_BUDGET)
-        if state in ("ready", "running", "loading"):
-            self.failure = ""
+        if state != "stopping":
+            self.failure = self.worker.failure if state == "failed" else ""
         if state not in ("loading", "running", "stopping"):
             self._set_progress(None)
         self.state = state

@@ -24,6 +24,11 @@ log = logging.getLogger("draftscope.worker")
 STATES = ("idle", "loading", "ready", "running", "paused", "stopping", "failed")
 BUNDLED = "bundled"
 """As `target` and `draft` of `load`: the pair that comes with the program."""
+HUB_PREFIX = "hf:"
+"""Before a Hugging Face id that the user typed and confirmed: fetch that model first. Nothing else uses the network."""
+
+Progress = Callable[[str, int, int], bool]
+"""Told of (stage, done, total), total 0 where unknown; returns True to cancel."""
 
 _REPORT_EVERY = 0.25  # seconds between two looks at MLX's memory
 _PROGRESS_EVERY = 0.05  # seconds between two reports of progress
@@ -48,10 +53,6 @@ class Delivery(NamedTuple):
     item: RunHeader | Round | RunEnd
 
 
-class LoadCancelled(Exception):
-    """Raised out of a load's progress callback to end the load."""
-
-
 class EngineRoom:
     """The engine as the worker uses it. Made, used and closed on the worker thread; tests put others in its place."""
 
@@ -64,15 +65,19 @@ class EngineRoom:
 
         return mlx_version(), describe_backend()
 
-    def load(self, target: str, draft: str | None, progress: Callable[..., None]) -> PairSummary:
+    def load(self, target: str, draft: str | None, progress: Progress) -> PairSummary:
         """Load a pair; it takes the place of the one before only if all went well."""
-        from engine.models import bundled_pair_folders, load_pair
+        from engine.models import bundled_pair_folders, download_model, load_pair
 
-        if BUNDLED in (target, draft):
-            own_target, own_draft = (str(folder) for folder in bundled_pair_folders())
-            target = own_target if target == BUNDLED else target
-            draft = own_draft if draft == BUNDLED else draft
-        return self._take(load_pair(target, draft, progress=progress))
+        def folder(name: str, role: int) -> str:
+            if name == BUNDLED:
+                return str(bundled_pair_folders()[role])
+            if name.startswith(HUB_PREFIX):
+                return str(download_model(name.removeprefix(HUB_PREFIX), progress))
+            return name
+
+        drafting = None if draft is None else folder(draft, 1)
+        return self._take(load_pair(folder(target, 0), drafting, progress))
 
     def load_toy(self) -> PairSummary:
         """Take the 6-token toy."""
@@ -133,7 +138,7 @@ class Worker(QObject):
     `change_refused` (plain text: the engine wouldn't have a live change; the run goes on as it was),
     `progress` (what, done, total), `described` (MLX version, device and BLAS), `arrived` (the deque isn't empty
     any more: call `drain`). They are emitted by the GUI thread whatever they are connected to.
-    `memory`: (active, cache) bytes of MLX as last seen by the worker thread.
+    `failure`: what the last command failed of. `memory`: (active, cache) bytes of MLX as last seen by the worker thread.
     """
 
     state_changed = Signal(str)
@@ -151,6 +156,7 @@ class Worker(QObject):
     def __init__(self, engine: Callable[[], Any] = EngineRoom, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.state = "idle"
+        self.failure = ""
         self.memory = (0, 0)
         self._engine = engine
         self._pace = 0.0
@@ -180,7 +186,7 @@ class Worker(QObject):
         self._commands.put(self._do_describe)
 
     def load(self, target: str, draft: str | None) -> None:
-        """Load a pair of model folders (or BUNDLED). Loads asked for meanwhile come after it, one by one."""
+        """Load a pair of model folders (or BUNDLED, or HUB_PREFIX and an id); loads never run side by side."""
         self._queue_load(lambda room, progress: room.load(target, draft, progress))
 
     def load_toy(self) -> None:
@@ -269,7 +275,7 @@ class Worker(QObject):
         if self._closing.is_set() or self.state in states:
             raise RuntimeError(f"not possible while {'closing' if self._closing.is_set() else self.state}")
 
-    def _queue_load(self, load: Callable[[Any, Callable[..., None]], PairSummary]) -> None:
+    def _queue_load(self, load: Callable[[Any, Progress], PairSummary]) -> None:
         self._refuse_in("running", "paused")
         number = self._next_command()
         cancelled = self._loads[number] = threading.Event()
@@ -311,6 +317,7 @@ class Worker(QObject):
 
     def _finish(self, number: int, failure: str | None, failed: Any) -> None:
         # A newer command has set a state of its own; the older one's end must not disturb it.
+        self.failure = failure or ""
         if number == self._command:
             self._enter("failed" if failure else "ready" if self._pair_loaded else "idle")
         if failure:
@@ -360,7 +367,7 @@ class Worker(QObject):
                 pair = load(room, reporter.report)
                 self.memory = room.memory_bytes()
         except Exception as error:
-            # A loader may dress LoadCancelled up as an error of its own; the flag tells them apart.
+            # A loader that was told to stop raises an error of its own; the flag tells it from others.
             if cancelled.is_set():
                 log.info("loading was cancelled")
             else:
@@ -403,13 +410,12 @@ class _Progress:
         self._post, self._cancelled = post, cancelled
         self._last = -1.0
 
-    def report(self, what: str, done: int, total: int) -> None:
-        if self._cancelled.is_set():
-            raise LoadCancelled
+    def report(self, what: str, done: int, total: int) -> bool:
         now = time.monotonic()
         if now - self._last >= _PROGRESS_EVERY or done == total:
             self._last = now
             self._post("progress", (what, done, total))
+        return self._cancelled.is_set()
 
 
 class _Run:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.worker import PairSummary
+from app.worker import PairSummary, Progress
 from engine.rounds import Round, RunEnd, RunHeader
 from engine.settings import Settings
 from engine.statistics import Statistics
@@ -109,14 +109,15 @@ class FakeRoom:
     def describe(self) -> tuple[str, str]:
         return "0.0.0", "CPU, no BLAS at all"
 
-    def load(self, target: str, draft: str | None, progress: Callable[..., None]) -> PairSummary:
+    def load(self, target: str, draft: str | None, progress: Progress) -> PairSummary:
         self._script.loading += 1
         self._script.most_loading = max(self._script.most_loading, self._script.loading)
         self._script.note("load", target, draft)
         try:
             steps = self._script.load_steps
             for step in range(steps):
-                progress("Loading", step, steps)
+                if progress("Loading", step, steps):
+                    raise ValueError("loading was cancelled")
                 time.sleep(self._script.load_delay / steps)
             if self._script.fail_load:
                 raise ValueError(self._script.fail_load)
