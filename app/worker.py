@@ -138,7 +138,7 @@ class Worker(QObject):
     `change_refused` (plain text: the engine wouldn't have a live change; the run goes on as it was),
     `progress` (what, done, total), `described` (MLX version, device and BLAS), `arrived` (the deque isn't empty
     any more: call `drain`). They are emitted by the GUI thread whatever they are connected to.
-    `failure`: what the last command failed of. `memory`: (active, cache) bytes of MLX as last seen by the worker thread.
+    `failure`: what the last command failed of. `memory`: (active, cache) bytes of MLX as the thread last saw it.
     """
 
     state_changed = Signal(str)
