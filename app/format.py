@@ -32,7 +32,7 @@ def probability(value: float | None) -> str:
 
 
 def significant(value: float | None, digits: int = 4) -> str:
-    """So many significant digits, trailing zeros kept: `0.02137`, `0.5630`, `1.200e-5`, `12346`."""
+    """So many significant digits, trailing zeros kept: `0.02137`, `0.5630`, `12346`; below 0.001 `1.200e-5`."""
     if value is None or math.isnan(value):
         return NOTHING
     if math.isinf(value):
@@ -41,7 +41,7 @@ def significant(value: float | None, digits: int = 4) -> str:
         return "0"
     if 10**digits <= abs(value) < 1e15:
         return f"{value:.0f}"
-    return _tidy(f"{value:#.{digits}g}")
+    return _tidy(f"{value:.{digits - 1}e}" if abs(value) < 0.001 else f"{value:#.{digits}g}")
 
 
 def comparison(left: float | None, right: float | None, digits: int = 4) -> tuple[str, str]:

@@ -1,0 +1,238 @@
+"""What the round detail says, in words and numbers, apart from how it is painted: one cell a position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.format import comparison, plural, probability, significant
+from engine.recording import RecordedRun
+from engine.rounds import Draft, Emitted, Round
+
+YES, NO = "yes", "no"
+
+Part = str | int
+"""A piece of a line: words, or a token by its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A test written out: `left` (`0.9629 × 0.2955 = 0.2845`), `right` (`≤ 0.2237 ?`) and `verdict`.
+
+    `brief` is the left side in short, for a cell that is low and narrow (`u·q 0.2845`, beside the numbers above it).
+    """
+
+    left: tuple[Part, ...]
+    right: tuple[Part, ...]
+    verdict: str
+    brief: tuple[Part, ...] = ()
+    brief_right: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar from 0 to `full`: filled up to `fill`, hatched beyond it if `hatched`; marks as fractions of it.
+
+    `fill`, `tick` and `needle` lie in [0, 1]; None: without.
+    """
+
+    fill: float
+    hatched: bool
+    tick: float | None = None
+    needle: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DraftCell:
+    """One drafted position: verdict, bar (None: nothing to show), numbers, and a test or the reason for none."""
+
+    position: int
+    token: int
+    fate: str
+    bar: Bar | None
+    numbers: tuple[str, ...]
+    test: Test | None
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EmitCell:
+    """What the round emitted: tokens with their sources, what the last one is, and its numbers."""
+
+    emitted: tuple[Emitted, ...]
+    source: str
+    headline: tuple[Part, ...]
+    notes: tuple[str, ...]
+    numbers: tuple[str, ...]
+
+
+def is_stochastic(record: Round) -> bool:
+    """True where the drafts met a test of u·q against p."""
+    return any(draft.threshold is not None for draft in record.drafts) or record.rule == "stochastic"
+
+
+def how_to_read(record: Round) -> str:
+    """The rule's test and the bar's legend, for the title."""
+    if record.k == 0:
+        return "no drafts: plain decoding"
+    if is_stochastic(record):
+        return "accept iff p(d) > 0 and u·q(d) ≤ p(d). Bar 0 … q(d), tick p(d), ▾ u·q(d)"
+    if record.rule == "greedy-argmax":
+        return "accept iff d = argmax p. Bar 0 … 1, filled to p(d)"
+    if all(draft.match is None for draft in record.drafts):
+        return record.rule_label
+    return "accept iff d = x, x a fresh draw from p. Bar 0 … 1, filled to p(d)"
+
+
+def counts(record: Round) -> str:
+    """`k 4 · tested 3 · accepted 2 · rule stochastic: Stochastic is on.`"""
+    return (
+        f"k {record.k} · tested {record.tested} · accepted {record.accepted} · "
+        f"rule {record.rule}: {record.rule_reason.rstrip('.')}"
+    )
+
+
+def _fraction(value: float | None, full: float | None) -> float | None:
+    if value is None or full is None or full <= 0:
+        return None
+    return min(max(value / full, 0.0), 1.0)
+
+
+def _bar(draft: Draft) -> Bar | None:
+    if draft.threshold is not None:
+        below = _fraction(draft.p, draft.q)
+        if below is None:
+            return None
+        return Bar(below, True, below if below < 1 else None, _fraction(draft.threshold, draft.q))
+    return Bar(min(max(draft.p, 0.0), 1.0), False) if draft.p is not None else None
+
+
+def _test(record: Round, draft: Draft) -> Test | None:
+    verdict = YES if draft.fate == "accepted" else NO
+    if draft.threshold is not None:
+        if not draft.p:
+            return Test(
+                (f"p(d) = {significant(draft.p)}",), ("> 0 ?",), verdict, (f"p {significant(draft.p)}",), ("> 0 ?",)
+            )
+        left, right = comparison(draft.threshold, draft.p)
+        product = f"{significant(draft.u)} × {significant(draft.q)} = {left}"
+        return Test((product,), (f"≤ {right} ?",), verdict, (f"u·q {left}",), (f"≤ p {right} ?",))
+    if draft.match is not None:
+        name = "argmax p" if record.rule == "greedy-argmax" else "x"
+        return Test(("d ", draft.token), (f"= {name} ", draft.match, " ?"), verdict, ("d ", draft.token))
+    return None
+
+
+def _numbers(draft: Draft) -> tuple[str, ...]:
+    pairs = [("q", draft.q), ("p", draft.p), ("u", draft.u)]
+    return tuple(f"{name} {significant(value)}" for name, value in pairs if value is not None)
+
+
+def _why_ignored(record: Round) -> tuple[str, ...]:
+    rejected = record.rejected_at
+    if rejected is None:
+        return ("behind the token that ended the run:", "no test, no u drawn" if is_stochastic(record) else "no test")
+    drawn = "no u drawn" if is_stochastic(record) else "no x drawn" if record.rule != "greedy-argmax" else ""
+    return (f"behind the rejection at {rejected + 1}:", ", ".join(part for part in ("no test", drawn) if part))
+
+
+def draft_cell(record: Round, position: int) -> DraftCell:
+    """The cell of a drafted position (from 0)."""
+    draft = record.drafts[position]
+    if draft.fate == "ignored":
+        numbers = (f"q {significant(draft.q)}",) if draft.q is not None else ()
+        return DraftCell(position, draft.token, draft.fate, None, numbers, None, _why_ignored(record))
+    notes = () if draft.q is not None else ("drafter reported no q",)
+    test = _test(record, draft)
+    if test is None:
+        notes = (*notes, "the test was not recorded")
+    return DraftCell(position, draft.token, draft.fate, _bar(draft), _numbers(draft), test, notes)
+
+
+def _residual_mass(record: Round, position: int) -> float | None:
+    if position < len(record.distributions):
+        mass = record.distributions[position].residual_mass
+        if mass is not None:
+            return mass
+    draft = record.drafts[position]
+    return 1 - draft.sum_min if draft.sum_min is not None else None
+
+
+def _ended(run: RecordedRun, record: Round) -> tuple[str, ...]:
+    last = record.emitted[-1].token if record.emitted else -1
+    if last in run.header.vocabulary.end_ids:
+        return ("the last token ends the run",)
+    if run.end is not None and record.index == len(run) - 1:
+        return (f"{run.end.finish_reason}: {run.end.notice}" if run.end.notice else run.end.finish_reason,)
+    return ("no token was left to emit",)
+
+
+def emit_cell(run: RecordedRun, record: Round) -> EmitCell:
+    """The round's last cell: what came out, and from which mass."""
+    last = record.emitted[-1] if record.emitted else None
+    if last is None:
+        return EmitCell((), "", ("nothing emitted",), (), ())
+    drawn = (f"drawn with {significant(last.probability)}",) if last.probability is not None else ()
+    replaced: tuple[Part, ...] = ()
+    if last.position < record.k and last.source != "accepted":
+        replaced = (" in place of ", record.drafts[last.position].token)
+    match last.source:
+        case "recovered":
+            mass = _residual_mass(record, last.position)
+            numbers = ((f"Z {significant(mass)}",) if mass is not None else ()) + drawn
+            return EmitCell(
+                record.emitted, last.source, ("recovered", *replaced), ("drawn from relu(p\u00a0−\u00a0q)/Z",), numbers
+            )
+        case "degenerate-fallback":
+            notes = ("relu(p\u00a0−\u00a0q) has no mass:", "drawn from p instead")
+            return EmitCell(record.emitted, last.source, ("fallback", *replaced), notes, drawn)
+        case "bonus":
+            notes = (f"all {plural(record.k, 'draft')} accepted:" if record.k > 1 else "the draft was accepted:",)
+            return EmitCell(record.emitted, last.source, ("bonus",), (*notes, f"drawn from p at {record.k + 1}"), drawn)
+        case "target-draw":
+            notes = ("drawn from p",) if record.k == 0 else ("the x that d was compared with",)
+            return EmitCell(record.emitted, last.source, ("target draw", *replaced), notes, drawn)
+        case "greedy":
+            return EmitCell(record.emitted, last.source, ("argmax p", *replaced), ("no randomness drawn",), ())
+    return EmitCell(record.emitted, last.source, ("no further token",), _ended(run, record), ())
+
+
+def tip_lines(record: Round, position: int) -> list[str]:
+    """Everything of a draft, a line each, for the tooltip."""
+    draft = record.drafts[position]
+    names = ("q", "p", "u", "threshold", "sum_min", "sum_prod", "p_argmax_q", "q_argmax_p", "p_entropy", "q_entropy")
+    shown = {"threshold": "u·q", "sum_min": "Σ min", "sum_prod": "Σ p·q", "p_argmax_q": "p(argmax q)"}
+    shown |= {"q_argmax_p": "q(argmax p)", "p_entropy": "entropy p", "q_entropy": "entropy q"}
+    values = {name: getattr(draft, name) for name in names}
+    return [f"{shown.get(name, name)} {significant(value, 6)}" for name, value in values.items() if value is not None]
+
+
+def copied(run: RecordedRun, record: Round) -> str:
+    """The round's positions as tab-separated text under a header line."""
+    vocabulary = run.header.vocabulary
+    lines = ["position\ttoken\ttext\tfate\tq\tp\tu\tu·q\tmatch\temitted\tsource"]
+    by_position = {e.position: e for e in record.emitted}
+    for position in range(max(record.k, max(by_position, default=-1) + 1)):
+        draft = record.drafts[position] if position < record.k else None
+        emitted = by_position.get(position)
+        cells: list[str] = [str(position + 1)]
+        cells += [str(draft.token), repr(vocabulary.text_of(draft.token))[1:-1], draft.fate] if draft else ["", "", ""]
+        numbers = (draft.q, draft.p, draft.u, draft.threshold) if draft else (None,) * 4
+        cells += ["" if value is None else repr(value) for value in numbers]
+        cells += [str(draft.match) if draft and draft.match is not None else ""]
+        cells += [str(emitted.token), emitted.source] if emitted else ["", ""]
+        lines.append("\t".join(cells))
+    return "\n".join(lines) + "\n"
+
+
+def spoken(run: RecordedRun, record: Round, position: int) -> str:
+    """One position as a sentence, for assistive technology."""
+    text = run.header.vocabulary.text_of
+    if position >= record.k:
+        last = record.emitted[-1] if record.emitted else None
+        return f"Round {record.index}: emitted {text(last.token)}, {last.source}" if last else ""
+    draft = record.drafts[position]
+    fate = {"ignored": "not tested"}.get(draft.fate, draft.fate)
+    return (
+        f"Round {record.index}, position {position + 1}: {text(draft.token)} {fate}, "
+        f"q {probability(draft.q)}, p {probability(draft.p)}"
+    )
