@@ -45,7 +45,7 @@ from app.theme import Outcome, Palette
 from app.view import View
 from engine.rounds import Round
 
-PAD, TOP, BOTTOM, BAR_HEIGHT, CHIP_GAP = 10, 6, 6, 8, 4
+PAD, TOP, BOTTOM, BAR_HEIGHT, CHIP_GAP = 10, 6, 2, 8, 4
 NARROW_EM = 11
 """The least width of a cell; where that is too much for all of them, they scroll sideways."""
 EMPTY = "Press Run: the round under the cursor is taken apart here, one cell for each drafted token."
@@ -433,7 +433,10 @@ class RoundDetailPanel(QAbstractScrollArea):
             fitting = max((self.viewport().height() - self._text_top - BOTTOM) // self._line, 1)
             if any(len(lines) > fitting for lines in cells):
                 cells = [self._draft_lines(cell, room, low=True) for cell in drafted]
-            self._lines = [*cells, self._emit_lines(emit_cell(run, record), room)]
+            emitted = self._emit_lines(emit_cell(run, record), room)
+            if len(emitted) > fitting + 1:
+                emitted = self._emit_lines(emit_cell(run, record), room, low=True)
+            self._lines = [*cells, emitted]
         # The last cell has no bar, so its lines begin one higher.
         least = max((len(lines) for lines in self._lines[:-1]), default=0)
         least = max(least, len(self._lines[-1]) - 1) if self._lines else 0
@@ -454,7 +457,13 @@ class RoundDetailPanel(QAbstractScrollArea):
             return [*numbers, *quiet, *test]
         if cell.test is None:
             return quiet
-        return [*numbers, *test, *quiet] if len(test) == 1 == len(numbers) else [*test, *numbers, *quiet]
+        if len(test) == 1:
+            return [*numbers, *test, *quiet]
+        if cell.test.brief_right and any(number.startswith("q ") for number in cell.numbers):
+            # The test names p itself.
+            others = [number for number in cell.numbers if not number.startswith("p ")]
+            numbers = self._number_lines(others, room, self._colours.text2)
+        return [*numbers, *test, *quiet] if len(numbers) == 1 else [*test, *numbers, *quiet]
 
     def _wrapped(self, text: str, room: int) -> list[Line]:
         """Words on as many lines as they need."""
@@ -502,7 +511,8 @@ class RoundDetailPanel(QAbstractScrollArea):
             return [inked(test.left), [*inked(test.right), verdict]]
         return [inked(test.brief), [*inked(brief_right), verdict]]
 
-    def _emit_lines(self, cell: EmitCell, room: int) -> list[Line]:
+    def _emit_lines(self, cell: EmitCell, room: int, low: bool = False) -> list[Line]:
+        """What was emitted, and from which mass; where it is `low`, numbers go before explanations."""
         style = self._tokens.styles.get(cell.source)
         glyph = style.glyph if style is not None and cell.source != "accepted" else None
         ink = style.glyph_ink if style is not None and glyph is not None else self._colours.text
@@ -513,7 +523,7 @@ class RoundDetailPanel(QAbstractScrollArea):
         if rest and self._line_width(lines[0]) > room:
             first = Piece(str(rest[0].part).lstrip(), rest[0].ink, rest[0].look)
             lines = [head, [first, *rest[1:]]]
-        for note in cell.notes:
+        for note in cell.notes if not (low and cell.numbers) else ():
             lines += self._wrapped(note, room)
         return lines + self._number_lines(cell.numbers, room, self._colours.text)
 

@@ -55,6 +55,7 @@ class TokenStreamPanel(QAbstractScrollArea):
         self._cursor: tuple[int, int] | None = None
         self._range: tuple[int, int] | None = None
         self._title = ""
+        self._reveal = False
         self.setObjectName("token-stream")
         self.setAccessibleName("Token stream")
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -108,6 +109,7 @@ class TokenStreamPanel(QAbstractScrollArea):
 
     def _start_over(self) -> None:
         self._run, self._taken, self._range = self._view.run, 0, None
+        self._reveal = True
         self._layout.clear()
         if self._run is not None:
             self._chips.set_vocabulary(self._run.header.vocabulary)
@@ -158,6 +160,9 @@ class TokenStreamPanel(QAbstractScrollArea):
         self._locate_cursor()
         if self._view.live:
             bar.setValue(bar.maximum())
+        elif self._reveal and self._cursor is not None:
+            self._show_row(self._layout.row_of(self._cursor[0]))
+            self._reveal = False
         self.viewport().update()
 
     def _on_advanced(self) -> None:
@@ -344,16 +349,15 @@ class TokenStreamPanel(QAbstractScrollArea):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         bar = self.verticalScrollBar()
-        if self._room != self._layout.width and self._layout.rows:
-            row = min(bar.value() // self._pitch, self._layout.rows - 1)
-            first = self._layout.row_span(row)[0]
+        row = min(bar.value() // self._pitch, self._layout.rows - 1)
+        first = self._layout.row_span(row)[0] if row >= 0 else 0
+        if self._room != self._layout.width:
             self._layout.set_width(self._room, self._step)
-            self._after_layout()
-            if not self._view.live:
-                bar.setValue(self._layout.row_of(first) * self._pitch)
-        else:
-            self._layout.set_width(self._room, self._step)
-            self._after_layout()
+        self._after_layout()
+        if not self._view.live and self._layout.rows:
+            bar.setValue(self._layout.row_of(first) * self._pitch)
+            if self._cursor is not None:
+                self._show_row(self._layout.row_of(self._cursor[0]))
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
