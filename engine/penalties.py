@@ -5,6 +5,7 @@
 drafted[:0], ..., prefix + drafted[:k], and the single row of a draft step sees prefix + drafted. What `prefix` holds is
 the caller's choice: the whole prompt (not only its un-prefilled tail) if `settings.penalize_prompt`, then every token
 emitted. Each penalty counts in the last `*_window` tokens of a row's own history, in all of it where the window is 0.
+No step waits for a drafted token. DRY reads `prefix` on the host, which is free where the host made it.
 """
 
 from __future__ import annotations
@@ -32,14 +33,6 @@ def xtc_active(settings: SamplerSettings) -> bool:
 def preprocessing_active(settings: SamplerSettings) -> bool:
     """Whether `preprocess_logits` changes anything but the dtype."""
     return _history_counts(settings) or bool(settings.logit_bias) or settings.dry_multiplier > 0 or _xtc_here(settings)
-
-
-def dry_needs_sync(settings: SamplerSettings) -> bool:
-    """Whether DRY makes the host wait for a drafted token: no, whatever the settings.
-
-    DRY reads `prefix` on the host, which costs nothing once it is evaluated; drafted ids stay on the device.
-    """
-    return False
 
 
 def preprocess_logits(
