@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import (
@@ -74,6 +75,12 @@ def chip_styles(colours: Palette) -> dict[str, ChipStyle]:
     }
 
 
+@lru_cache(maxsize=256)
+def colour(name: str) -> QColor:
+    """A colour token as QColor, made once. Don't change it: it is shared."""
+    return QColor(name)
+
+
 def glyph_size() -> int:
     """Side of a glyph's square in pixels."""
     return max(round(theme.em() * 0.72), 8)
@@ -82,27 +89,27 @@ def glyph_size() -> int:
 _glyph_cache: dict[tuple[str, str, int, float], QPixmap] = {}
 
 
-def draw_glyph(painter: QPainter, x: float, y: float, name: str, colour: str, size: int | None = None) -> None:
+def draw_glyph(painter: QPainter, x: float, y: float, name: str, ink: str, size: int | None = None) -> None:
     """Draw a glyph (check, cross, again, plus, diamond, solid-diamond, approximately, warning, play) at top left."""
     side = glyph_size() if size is None else size
     ratio = painter.device().devicePixelRatioF() if painter.device() else 1.0
-    key = (name, colour, side, ratio)
+    key = (name, ink, side, ratio)
     pixmap = _glyph_cache.get(key)
     if pixmap is None:
         if len(_glyph_cache) > 256:
             _glyph_cache.clear()
-        pixmap = _glyph_cache[key] = _render_glyph(name, colour, side, ratio)
+        pixmap = _glyph_cache[key] = _render_glyph(name, ink, side, ratio)
     painter.drawPixmap(QPointF(round(x), round(y)), pixmap)
 
 
-def _render_glyph(name: str, colour: str, side: int, ratio: float) -> QPixmap:
+def _render_glyph(name: str, ink_name: str, side: int, ratio: float) -> QPixmap:
     pixmap = QPixmap(math.ceil(side * ratio), math.ceil(side * ratio))
     pixmap.setDevicePixelRatio(ratio)
     pixmap.fill(Qt.GlobalColor.transparent)
     painter = QPainter(pixmap)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.scale(side / 10, side / 10)
-    ink = QColor(colour)
+    ink = QColor(ink_name)
     pen = QPen(ink, 1.7)
     pen.setCapStyle(Qt.PenCapStyle.FlatCap)
     pen.setJoinStyle(Qt.PenJoinStyle.MiterJoin)
@@ -219,6 +226,7 @@ class TokenPainter:
     def __init__(self, scale: float = 0.92, weight: int = 400) -> None:
         self._font = theme.mono_font(scale, weight)
         self.metrics = QFontMetricsF(self._font)
+        self._baseline = round((self.height - UNDERLINE - self.metrics.height()) / 2 + self.metrics.ascent())
         self._vocabulary: Vocabulary | None = None
         self._laid: dict[int | tuple[int, int], _Laid] = {}
         self._widths: dict[tuple[int, str], int] = {}
@@ -296,7 +304,7 @@ class TokenPainter:
         """Draw the visible text from x on a baseline, elided in its middle to `room`; gives the width drawn."""
         laid = self._lay(token, room)
         for run, offset, is_dim in laid.runs:
-            painter.setPen(QColor(self.colours.disabled if is_dim else ink))
+            painter.setPen(colour(self.colours.disabled if is_dim else ink))
             painter.drawGlyphRun(QPointF(x + offset, baseline), run)
         return laid.width
 
@@ -350,7 +358,7 @@ class TokenPainter:
         drawn = self.draw_text(painter, x + inset, baseline, token, style.ink, text_room + 1)
         if style.struck:
             middle = round(baseline - self.metrics.xHeight() / 2)
-            painter.fillRect(QRectF(x + inset - 1, middle, drawn + 2, 1), QColor(style.underline or style.ink))
+            painter.fillRect(QRectF(x + inset - 1, middle, drawn + 2, 1), colour(style.underline or style.ink))
         if token_kind == "special":
             self._frame(painter, area.adjusted(0, 0, 0, -3 if style.underline else -1), colours.text2)
         if extra and style.glyph is not None:
@@ -362,25 +370,24 @@ class TokenPainter:
 
     def baseline(self, top: int) -> int:
         """Baseline of a chip's text, the chip's top being at `top`."""
-        room = self.height - UNDERLINE
-        return top + round((room - self.metrics.height()) / 2 + self.metrics.ascent())
+        return top + self._baseline
 
     def draw_frame(self, painter: QPainter, area: QRect, *, focus: bool) -> None:
         """The frame of what is selected; dashed where the keyboard is."""
         self._frame(painter, area, self.colours.text if focus else self.colours.accent, focus)
 
     @staticmethod
-    def _fill(painter: QPainter, area: QRect, colour: str) -> None:
+    def _fill(painter: QPainter, area: QRect, name: str) -> None:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(colour))
+        painter.setBrush(colour(name))
         painter.drawRoundedRect(area, RADIUS, RADIUS)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
     @staticmethod
-    def _frame(painter: QPainter, area: QRect, colour: str, dashed: bool = False) -> None:
+    def _frame(painter: QPainter, area: QRect, name: str, dashed: bool = False) -> None:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        pen = QPen(QColor(colour), 1)
+        pen = QPen(colour(name), 1)
         if dashed:
             pen.setDashPattern([3, 2])
         painter.setPen(pen)
@@ -389,9 +396,9 @@ class TokenPainter:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
-def draw_underline(painter: QPainter, x: int, y: int, width: int, colour: str, pattern: str = SOLID) -> None:
+def draw_underline(painter: QPainter, x: int, y: int, width: int, name: str, pattern: str = SOLID) -> None:
     """A chip's underline: solid, dotted or dashed, two pixels high."""
-    ink = QColor(colour)
+    ink = colour(name)
     if pattern == SOLID:
         painter.fillRect(x, y, width, UNDERLINE, ink)
         return

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QItemSelectionModel, QPoint, QRect, QSize, Qt, Signal
+from PySide6.QtCore import QItemSelectionModel, QPoint, QPointF, QRect, QSize, Qt, Signal
 from PySide6.QtGui import (
     QAction,
     QColor,
     QContextMenuEvent,
     QFont,
     QFontMetrics,
+    QFontMetricsF,
     QGuiApplication,
     QKeyEvent,
     QKeySequence,
@@ -22,6 +23,7 @@ from PySide6.QtWidgets import (
     QFrame,
     QHeaderView,
     QMenu,
+    QStyle,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableView,
@@ -31,7 +33,7 @@ from PySide6.QtWidgets import (
 
 from app import theme
 from app.format import count
-from app.panels.chips import TokenPainter, draw_glyph, glyph_size
+from app.panels.chips import TokenPainter, colour, draw_glyph, glyph_size
 from app.panels.rounds_model import COLUMNS, KEYS, Index, RoundsModel
 from app.theme import Palette
 from app.view import View
@@ -62,6 +64,8 @@ class RoundDelegate(QStyledItemDelegate):
         self._bold = theme.mono_font(0.92, 600)
         self._words = theme.ui_font(0.92)
         self._metrics = QFontMetrics(self._regular)
+        self._digit = QFontMetricsF(self._regular).horizontalAdvance("0")
+        self._words_metrics = QFontMetrics(self._words)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         record = self._model.record(index.row())
@@ -69,14 +73,13 @@ class RoundDelegate(QStyledItemDelegate):
             return
         key, area, colours = COLUMNS[index.column()].key, option.rect, self.tokens.colours
         is_cursor = index.row() == self._view.round_index
-        table = option.widget
-        chosen = isinstance(table, QTableView) and table.selectionModel().isRowSelected(index.row(), index.parent())
+        chosen = option.state & QStyle.StateFlag.State_Selected
         back = colours.base if index.row() % 2 == 0 else colours.alternate
         if record.drift:
             back = colours.danger_tint
         if is_cursor or chosen:
             back = colours.selection
-        painter.fillRect(area, QColor(back))
+        painter.fillRect(area, colour(back))
         if key == "mark":
             if is_cursor:
                 self._centre_glyph(painter, area, "play", colours.accent)
@@ -98,18 +101,18 @@ class RoundDelegate(QStyledItemDelegate):
             self._number(painter, area, self._model.text(index.row(), key), colours.text, font)
         else:
             painter.setFont(self._words)
-            painter.setPen(QColor(colours.text2))
+            painter.setPen(colour(colours.text2))
             inner = area.adjusted(CELL_PAD, 0, -2, 0)
-            text = QFontMetrics(self._words).elidedText(
+            text = self._words_metrics.elidedText(
                 self._model.text(index.row(), key), Qt.TextElideMode.ElideRight, inner.width()
             )
             painter.drawText(inner, Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, text)
 
     def _number(self, painter: QPainter, area: QRect, text: str, ink: str, font: QFont) -> None:
         painter.setFont(font)
-        painter.setPen(QColor(ink))
-        flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine
-        painter.drawText(area.adjusted(0, 0, -CELL_PAD, 0), flags, text)
+        painter.setPen(colour(ink))
+        wide = self._digit * len(text) if text.isascii() else QFontMetricsF(font).horizontalAdvance(text)
+        painter.drawText(QPointF(area.right() + 1 - CELL_PAD - wide, self._baseline(area)), text)
 
     @staticmethod
     def _centre_glyph(painter: QPainter, area: QRect, name: str, ink: str, left: bool = False) -> None:
@@ -125,21 +128,21 @@ class RoundDelegate(QStyledItemDelegate):
             if x + side > area.right():
                 break
             if draft.fate == "accepted":
-                painter.fillRect(x, y, side, side, QColor(colours.accepted.fill))
+                painter.fillRect(x, y, side, side, colour(colours.accepted.fill))
             elif draft.fate == "rejected":
-                painter.fillRect(x, y, side, side, QColor(colours.rejected.tint))
+                painter.fillRect(x, y, side, side, colour(colours.rejected.tint))
                 self._box(painter, x, y, side, colours.rejected.fill)
                 if side >= 8:
                     draw_glyph(painter, x + 1, y + 1, "cross", colours.rejected.ink, side - 2)
                 else:
-                    painter.fillRect(x + 2, y + 2, side - 4, side - 4, QColor(colours.rejected.fill))
+                    painter.fillRect(x + 2, y + 2, side - 4, side - 4, colour(colours.rejected.fill))
             else:
                 self._box(painter, x, y, side, colours.line)
             x += side + gap
 
     @staticmethod
-    def _box(painter: QPainter, x: int, y: int, side: int, colour: str) -> None:
-        painter.setPen(QColor(colour))
+    def _box(painter: QPainter, x: int, y: int, side: int, ink: str) -> None:
+        painter.setPen(colour(ink))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawRect(x, y, side - 1, side - 1)
 

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QCheckBox, QFrame, QToolTip, 
 
 from app import theme
 from app.format import count, probability, token_bytes, visible_text
-from app.panels.chips import TokenPainter, plain_tip
+from app.panels.chips import TokenPainter, colour, plain_tip
 from app.panels.token_layout import PROMPT_ROUND, TokenLayout
 from app.theme import Palette
 from app.view import View
@@ -437,7 +437,7 @@ class TokenStreamPanel(QAbstractScrollArea):
                 frame_left = x
             if low <= cell <= high:
                 gap = 0 if glued or cell == high else 2
-                painter.fillRect(x, top, width + gap, self._chips.height, QColor(self._chips.colours.selection))
+                painter.fillRect(x, top, width + gap, self._chips.height, colour(self._chips.colours.selection))
             under_cursor = cursor[0] <= cell <= cursor[1]
             self._chips.draw_chip(painter, x, top, token, KINDS[code], selected=under_cursor, framed=False)
             x += width
