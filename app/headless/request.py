@@ -1,0 +1,185 @@
+"""From parsed options to what the engine is asked: settings, switches and the prompt. Imports neither MLX nor Qt."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Any
+
+from engine.settings import DRAFTERS, SamplerSettings, Settings, SettingsError
+from engine.switches import diagnostics_from_environment, stochastic_from_environment
+
+DEFAULT_PROMPT = "It is a truth universally acknowledged, that"
+TOY_PROMPT = "the cat sat on"
+
+RULES = ("auto", "sampler-match", "stochastic", "greedy-argmax")
+"""What `--rule` may ask for; engine.acceptance.CHOICES, which can't be imported without MLX."""
+
+_UNBUILT_RULES = ("block", "argmax-vs-argmax", "resample-from-p", "missing-support-check", "raw-q")
+_UNBUILT_DRAFTERS = ("mtp", "dflash")
+
+SAMPLER_OPTIONS = (
+    "temperature top_k top_p min_p chain_order repetition_penalty repetition_window dry_multiplier dry_base "
+    "dry_allowed_length dry_window frequency_penalty frequency_window presence_penalty presence_window "
+    "xtc_probability xtc_threshold"
+).split()
+_DRAFT_OPTIONS = ("temperature", "top_k", "top_p", "min_p")
+_SPECULATION_OPTIONS = ("num_draft_tokens", "max_tokens", "seed", "rewind", "prefill_chunk")
+
+
+class UserError(Exception):
+    """What the user can mend; the text is all there is to say."""
+
+
+def sampler_settings(options: argparse.Namespace) -> SamplerSettings:
+    """The target's sampler. Raises SettingsError."""
+    given = {name: value for name in SAMPLER_OPTIONS if (value := getattr(options, name, None)) is not None}
+    return SamplerSettings(
+        **given, logit_bias=logit_bias(options.logit_bias), penalize_prompt=not options.no_penalize_prompt
+    )
+
+
+def draft_sampler_settings(options: argparse.Namespace, sampler: SamplerSettings) -> SamplerSettings | None:
+    """The drafter's sampler: the target's with what was given for the draft; None if nothing was."""
+    given = {name: value for name in _DRAFT_OPTIONS if (value := getattr(options, f"draft_{name}", None)) is not None}
+    return dataclasses.replace(sampler, **given) if given else None
+
+
+def logit_bias(pairs: list[str]) -> tuple[tuple[int, float], ...]:
+    """`ID:VALUE` pairs. Raises UserError for another form or an id given twice."""
+    biases: dict[int, float] = {}
+    for pair in pairs:
+        token, _, bias = pair.partition(":")
+        try:
+            number, value = int(token), float(bias)
+        except ValueError:
+            raise UserError(f"--logit-bias: expected ID:VALUE, such as 42:-5, got {pair!r}") from None
+        if number in biases:
+            raise UserError(f"--logit-bias: token id {number} is given twice")
+        biases[number] = value
+    return tuple(biases.items())
+
+
+def switches(options: argparse.Namespace) -> dict[str, bool]:
+    """Where the switches stand: the environment sets the start, options override it. Raises SettingsError."""
+    environment = stochastic_from_environment()
+    diagnostics = diagnostics_from_environment()
+    stochastic = environment is True if options.stochastic is None else options.stochastic
+    kill_switch = options.kill_switch
+    if kill_switch is None:
+        kill_switch = environment is False and not options.stochastic
+    return {
+        "stochastic": stochastic,
+        "kill_switch": kill_switch,
+        "diagnostics": diagnostics if options.diagnostics is None else options.diagnostics,
+    }
+
+
+def drafter_kind(text: str) -> str:
+    """The drafter asked for as KIND[:ARG]. Raises UserError for one that isn't built here."""
+    kind, separator, argument = text.partition(":")
+    built = f"built are {', '.join(DRAFTERS)}"
+    if kind in _UNBUILT_DRAFTERS:
+        raise UserError(
+            f"--drafter: {kind} is a kind of drafter that this version can't build ({built}), "
+            "and none is put in its place"
+        )
+    if kind not in DRAFTERS:
+        raise UserError(f"--drafter: {kind!r} is no kind of drafter known here ({built})")
+    if separator:
+        raise UserError(f"--drafter: {kind} takes no argument, got {argument!r}")
+    return kind
+
+
+def rule_choice(text: str) -> str:
+    """The rule asked for by hand, or auto. Raises UserError for one that can't be asked for."""
+    if text in RULES:
+        return text
+    choices = f"choose one of {', '.join(RULES)}"
+    if text == "sampler-match-no-proposal-distribution":
+        raise UserError(f"--rule: {text} can't be asked for: --stochastic --drafter no-q leads to it; {choices}")
+    if text in _UNBUILT_RULES:
+        raise UserError(f"--rule: {text} isn't built in this version; {choices}")
+    raise UserError(f"--rule: {text!r} is no rule known here; {choices}")
+
+
+def run_settings(options: argparse.Namespace) -> Settings:
+    """Everything that `run` was asked. Raises SettingsError or UserError."""
+    sampler = sampler_settings(options)
+    fields = {name: value for name in _SPECULATION_OPTIONS if (value := getattr(options, name)) is not None}
+    switched = switches(options)
+    return Settings(
+        sampler=sampler,
+        draft_sampler=draft_sampler_settings(options, sampler),
+        drafter=drafter_kind(options.drafter),
+        rule=rule_choice(options.rule),
+        stop=tuple(options.stop),
+        # Nothing but p and q needs the observation: a run that shows neither does without.
+        record=options.rounds is not None or switched["diagnostics"],
+        **fields,
+        **switched,
+    )
+
+
+def prompt_of(options: argparse.Namespace) -> str | list[int]:
+    """The prompt as text or token ids; without one the pair's own. Raises UserError."""
+    if options.prompt_ids is not None:
+        return _ids(options.prompt_ids)
+    if options.prompt_file is not None:
+        prompt = _read(options.prompt_file)
+    else:
+        prompt = options.prompt
+    if prompt is None:
+        return TOY_PROMPT if options.toy else DEFAULT_PROMPT
+    if not prompt.strip():
+        raise UserError(f"the prompt must be non-empty: expected some text, got {prompt!r}")
+    return prompt
+
+
+def _ids(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.replace(",", " ").split()]
+    except ValueError:
+        raise UserError(f"--prompt-ids: expected token ids, such as 3,5,7, got {text!r}") from None
+
+
+def _read(name: str) -> str:
+    """A UTF-8 file, or standard input for `-`."""
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).expanduser().read_bytes()
+        return data.decode("utf-8-sig")
+    except OSError as error:
+        raise UserError(f"--prompt-file: {name} can't be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"--prompt-file: expected UTF-8 text, but {name} has another byte at {error.start}: convert it"
+        ) from error
+
+
+def model_folders(options: argparse.Namespace) -> tuple[str | None, str | None]:
+    """(target, draft) as given; (None, None) stands for the bundled pair. Raises UserError."""
+    given: dict[str, Any] = {"--target": options.target, "--draft": options.draft}
+    for name, value in given.items():
+        if value is not None and options.toy:
+            raise UserError(f"{name} and --toy can't both be: choose one pair")
+        if value is not None and not value.strip():
+            raise UserError(f"{name}: expected a model folder, got an empty name")
+    if options.draft is not None and options.target is None:
+        raise UserError("--draft needs --target: the bundled target goes with the bundled draft alone")
+    return options.target, options.draft
+
+
+__all__ = [
+    "DEFAULT_PROMPT",
+    "RULES",
+    "TOY_PROMPT",
+    "SettingsError",
+    "UserError",
+    "model_folders",
+    "prompt_of",
+    "run_settings",
+    "sampler_settings",
+    "switches",
+]
