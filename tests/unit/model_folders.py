@@ -29,7 +29,7 @@ LLAMA: dict[str, Any] = {
 
 
 def byte_level_tokenizer(words: tuple[str, ...] = (" lead", " the"), bos: bool = False) -> Tokenizer:
-    """256 bytes (ids 0 to 255 in the order of their values), the merges that lead to `words`, then END and <s>."""
+    """256 bytes (ids 0 to 255 by value), the merges that lead to `words`, then END, <s> and the plain <café>."""
     chars = {byte: char for char, byte in byte_alphabet().items()}
     vocab = {chars[byte]: byte for byte in range(256)}
     merges: list[tuple[str, str]] = []
@@ -45,7 +45,7 @@ def byte_level_tokenizer(words: tuple[str, ...] = (" lead", " the"), bos: bool =
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(END, normalized=False), AddedToken("<s>", normalized=False)])
-    tokenizer.add_tokens([AddedToken("<tool>", normalized=False)])
+    tokenizer.add_tokens([AddedToken("<café>", normalized=False)])
     if bos:
         tokenizer.post_processor = processors.TemplateProcessing(
             single=f"<s> $A {END}",

@@ -43,7 +43,7 @@ def test_a_leading_space_stays() -> None:
 
 
 def test_special_tokens_add_nothing_even_after_half_a_character() -> None:
-    vocab = vocabulary(b"\xf0\x9f", b"", b"ok", special={1: "<｜end▁of▁sentence｜>"})
+    vocab = vocabulary(b"\xf0\x9f", b"<end>", b"ok", special={1: "<｜end▁of▁sentence｜>"})
     assert vocab.decode([2, 1]) == "ok"
     assert vocab.decode([0, 1]) == "\ufffd"
     assert vocab.text_of(1) == "<｜end▁of▁sentence｜>"
