@@ -50,6 +50,7 @@ def test_top_k_then_top_p_never_masks_everything() -> None:
     assert support(top_k=2, top_p=0.8) == {0, 1}
     assert support(top_k=2, top_p=0.66) == {0}  # 0.5 is 2/3 of what is left
     assert support(top_k=3, top_p=0.01) == {0}
+    assert support(top_p=1e-300) == {0}
 
 
 @pytest.mark.parametrize("top_k", [0, 4, 5, 151936])
@@ -63,6 +64,7 @@ def test_top_k_of_the_whole_vocabulary_is_off(top_k: int, order: str) -> None:
 def test_top_p_at_its_edges_is_off(top_p: float) -> None:
     """R17."""
     assert support(top_p=top_p) == {0, 1, 2, 3}
+    assert support((1 - 1e-7, 5e-8, 5e-8), top_p=top_p) == {0, 1, 2}
 
 
 @pytest.mark.parametrize(
@@ -79,6 +81,13 @@ def test_top_p_at_its_edges_is_off(top_p: float) -> None:
 def test_ties_go_to_the_lower_id(settings: dict[str, Any], kept: set[int], order: str) -> None:
     """R20: exactly as many as the setting says, by id; min-p includes equality."""
     assert support((0.25,) * 4, chain_order=order, **settings) == kept
+
+
+def test_float32_rounding_does_not_decide_the_nucleus() -> None:
+    """m of n equal tokens have the mass m / n, whatever the sum of their float32 values says."""
+    for n in range(3, 24):
+        for m in range(1, n):
+            assert support((1 / n,) * n, top_p=m / n) == set(range(m)), (m, n)
 
 
 def test_ties_at_the_edge_only() -> None:
@@ -310,6 +319,15 @@ def test_draws_follow_the_distribution_that_comes_with_them(settings: dict[str, 
 
     assert not rejected(row)
     assert rejected(row ** (7 / 8))
+
+
+def test_a_token_is_drawn_from_the_distribution_returned_with_it() -> None:
+    logits = mx.broadcast_to(mx.array([2.0, 1, 0.5, 0, -0.5, -1]), (DRAWS, 6))
+    settings = SamplerSettings(temperature=1.3, top_k=4)
+    token, p = sample_token_with_distribution(logits, settings, None, mx.random.key(5))
+    counts, expected = np.bincount(np.array(token), minlength=6), np.array(p[0], dtype=np.float64) * DRAWS
+    assert counts[4:].sum() == 0
+    assert stats.chisquare(counts[:4], expected[:4] / expected.sum() * DRAWS).pvalue > 1e-4
 
 
 def test_the_callers_logits_are_never_written_to() -> None:
