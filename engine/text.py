@@ -14,7 +14,8 @@ class Vocabulary:
     """What every token id stands for; plain Python, safe to hand to another thread.
 
     `pieces`: the bytes of each id as they stand in running text (b" the"). `special`: ids of control tokens,
-    which add nothing to the text. `names`: printable names of the special tokens, by id.
+    which add nothing to the text. `names`: printable names of the special tokens, by id. `sentencepiece`: pieces come
+    from a SentencePiece vocabulary, which puts a space before the first word of a text; it is kept.
     """
 
     pieces: tuple[bytes, ...]
