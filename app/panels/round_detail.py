@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QSize, Qt, Signal
 from PySide6.QtGui import (
@@ -54,11 +54,15 @@ _FATE_WORDS = {"accepted": "accepted", "rejected": "rejected", "ignored": "not t
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Part of a line: text, a token by its id, or a glyph by its name. `look` names the font, or `glyph`."""
+    """Part of a line: text, a token by its id, or a glyph by its name. `look` names the font, or `glyph`.
+
+    `room`: pixels that a token is elided to; None: all of it is shown.
+    """
 
     part: Part
     ink: str
     look: str = "mono"
+    room: int | None = None
 
 
 Line = list[Piece]
@@ -106,7 +110,10 @@ class RoundDetailPanel(QAbstractScrollArea):
         self._lines: list[list[Line]] = []
         self._mono_metrics = QFontMetricsF(self._mono)
         self._title = ("Round", "", "")
-        self._right = ElidedLabel()
+        # The dock's title takes the label over; until then it stays out of sight without being hidden itself.
+        shelf = QWidget(self)
+        shelf.hide()
+        self._right = ElidedLabel(shelf)
         self.setObjectName("round-detail")
         self.setAccessibleName("Round detail")
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -253,6 +260,9 @@ class RoundDetailPanel(QAbstractScrollArea):
         if event.button() == Qt.MouseButton.LeftButton and record is not None and cell is not None:
             position = cell if cell < record.k else self._emit_position(record)
             self._view.select(record.index, position)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        event.accept()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         steps = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
@@ -507,9 +517,16 @@ class RoundDetailPanel(QAbstractScrollArea):
         brief = [*inked(test.brief), space, *inked(brief_right), verdict]
         if low and self._line_width(brief) <= room:
             return [brief]
-        if self._line_width(inked(test.left)) <= room:
-            return [inked(test.left), [*inked(test.right), verdict]]
-        return [inked(test.brief), [*inked(brief_right), verdict]]
+        two = [inked(test.left), [*inked(test.right), verdict]]
+        if all(self._line_width(line) <= room for line in two):
+            return two
+        return [self._fitted(line, room) for line in (inked(test.brief), [*inked(brief_right), verdict])]
+
+    def _fitted(self, line: Line, room: int) -> Line:
+        """The line with its tokens, and nothing else, elided to what room there is."""
+        words = self._line_width([piece for piece in line if not isinstance(piece.part, int)])
+        left = max(int(room - words), theme.em())
+        return [replace(piece, room=left) if isinstance(piece.part, int) else piece for piece in line]
 
     def _emit_lines(self, cell: EmitCell, room: int, low: bool = False) -> list[Line]:
         """What was emitted, and from which mass; where it is `low`, numbers go before explanations."""
@@ -522,7 +539,7 @@ class RoundDetailPanel(QAbstractScrollArea):
         lines: list[Line] = [[*head, *rest]]
         if rest and self._line_width(lines[0]) > room:
             first = Piece(str(rest[0].part).lstrip(), rest[0].ink, rest[0].look)
-            lines = [head, [first, *rest[1:]]]
+            lines = [head, self._fitted([first, *rest[1:]], room)]
         for note in cell.notes if not (low and cell.numbers) else ():
             lines += self._wrapped(note, room)
         return lines + self._number_lines(cell.numbers, room, self._colours.text)
@@ -531,7 +548,8 @@ class RoundDetailPanel(QAbstractScrollArea):
         if piece.look == "glyph":
             return glyph_size() + GLYPH_GAP
         if isinstance(piece.part, int):
-            return self._small.text_width(piece.part)
+            width = self._small.text_width(piece.part)
+            return width if piece.room is None else min(width, piece.room)
         return QFontMetricsF(self._fonts[piece.look]).horizontalAdvance(piece.part)
 
     def _line_width(self, line: Line) -> float:
@@ -546,8 +564,7 @@ class RoundDetailPanel(QAbstractScrollArea):
                 if piece.look == "glyph":
                     draw_glyph(painter, x, baseline - glyph_size() + 1, str(piece.part), piece.ink)
                 elif isinstance(piece.part, int):
-                    room = max(area.right() + 2 - round(x), 0)
-                    self._small.draw_text(painter, x, baseline, piece.part, piece.ink, room)
+                    self._small.draw_text(painter, x, baseline, piece.part, piece.ink, piece.room)
                 else:
                     painter.setFont(self._fonts[piece.look])
                     painter.setPen(QColor(piece.ink))

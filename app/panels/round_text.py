@@ -118,7 +118,13 @@ def _test(record: Round, draft: Draft) -> Test | None:
         return Test((product,), (f"≤ {right} ?",), verdict, (f"u·q {left}",), (f"≤ p {right} ?",))
     if draft.match is not None:
         name = "argmax p" if record.rule == "greedy-argmax" else "x"
-        return Test(("d ", draft.token), (f"= {name} ", draft.match, " ?"), verdict, ("d ", draft.token))
+        return Test(
+            ("d ", draft.token),
+            (f"= {name} ", draft.match, " ?"),
+            verdict,
+            ("d ", draft.token),
+            ("= ", draft.match, " ?"),
+        )
     return None
 
 

@@ -387,7 +387,7 @@ class RoundsTablePanel(QWidget):
         if self._needs() != self._fitted:
             self._fit_columns()
         self._set_title()
-        self._on_cursor_moved()
+        self._show_cursor(scroll=self._view.live)
 
     def _set_title(self) -> None:
         run = self._view.run
@@ -397,6 +397,9 @@ class RoundsTablePanel(QWidget):
             self.title_changed.emit()
 
     def _on_cursor_moved(self) -> None:
+        self._show_cursor(scroll=True)
+
+    def _show_cursor(self, scroll: bool) -> None:
         """Show the view's round; the change of the current row that this makes is no choice of a person."""
         row = self._view.round_index
         if not self.isVisible() or not 0 <= row < self.model.rowCount():
@@ -410,7 +413,7 @@ class RoundsTablePanel(QWidget):
             self._following = False
         if self._view.live:
             self.table.scrollToBottom()
-        else:
+        elif scroll:
             self.table.scrollTo(index)
         self.table.viewport().update()
 

@@ -62,7 +62,10 @@ class TokenStreamPanel(QAbstractScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setCursor(Qt.CursorShape.IBeamCursor)
-        self._rejected = QCheckBox("Rejected drafts")
+        # The dock's title takes the check box over; until then it stays out of sight without being hidden itself.
+        shelf = QWidget(self)
+        shelf.hide()
+        self._rejected = QCheckBox("Rejected drafts", shelf)
         self._rejected.setChecked(True)
         self._rejected.setAccessibleName("Show rejected drafts in the token stream")
         self._rejected.setToolTip("Show each rejected draft, struck through, before the token that replaced it")
@@ -160,6 +163,7 @@ class TokenStreamPanel(QAbstractScrollArea):
         self._locate_cursor()
         if self._view.live:
             bar.setValue(bar.maximum())
+            self._reveal = False
         elif self._reveal and self._cursor is not None:
             self._show_row(self._layout.row_of(self._cursor[0]))
             self._reveal = False
@@ -244,6 +248,9 @@ class TokenStreamPanel(QAbstractScrollArea):
         else:
             self._set_range((cell, cell))
             self._go_to(cell)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:
+        event.accept()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         cell = self.cell_at(event.position().toPoint())

@@ -27,9 +27,9 @@ Probabilities = npt.NDArray[np.float64]
 
 _WORDS = (
     " the| and| of| to| a| I| in| was| that| he| had| her| she| his| with| as| for| not| be| have| but| at| him| is| on"
-    "|,|.|;|!|?| said| evening| house| come| must| little| thought| great| which| we| should| were| so| been| out| other"
-    "| who| days| trouble|ct|s|ll|able|ck|led|ged|al|ar|med|ther|atter|ower|cons|ult|ing|ed|er| fa| f|ur|\n|\n\n|\t"
-    "|<b>x</b>|<img src=x>|שלום|e\u0301|\u2028|\x00"
+    "|,|.|;|!|?| said| evening| house| come| must| little| thought| great| which| we| should| were| so| been| out"
+    "| other| who| days| trouble|ct|s|ll|able|ck|led|ged|al|ar|med|ther|atter|ower|cons|ult|ing|ed|er| fa| f|ur"
+    "|\n|\n\n|\t|<b>x</b>|<img src=x>|שלום|e\u0301|\u2028|\x00"
 )
 EXACT = {
     "stochastic": "modified rejection sampling",

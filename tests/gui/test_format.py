@@ -55,7 +55,7 @@ def test_a_written_comparison_never_shows_two_different_numbers_alike() -> None:
     below = np.float32(0.3)
     above = np.nextafter(below, np.float32(1))
     left, right = spell.comparison(float(below), float(above))
-    assert left != right and float(left) < float(right)
+    assert float(left) < float(right)
     assert spell.comparison(None, 0.5) == ("-", "0.5000")
 
 
