@@ -92,7 +92,7 @@ class ElidedLabel(QLabel):
 class RoundDetailPanel(QAbstractScrollArea):
     """The cells of the round under the cursor; a click chooses a position.
 
-    Signals: `title_changed`, when `title_text`, `title_context` or the label of `title_widgets` says something else.
+    Signals: `title_changed`, when `title_name`, `title_context` or the label of `title_widgets` says something else.
     """
 
     title_changed = Signal()
@@ -127,7 +127,7 @@ class RoundDetailPanel(QAbstractScrollArea):
 
     # What the dock asks
 
-    def title_text(self) -> str:
+    def title_name(self) -> str:
         """`Round 25`."""
         return self._title[0]
 

@@ -189,7 +189,7 @@ def emit_cell(run: RecordedRun, record: Round) -> EmitCell:
                 record.emitted, last.source, ("recovered", *replaced), ("drawn from relu(p\u00a0−\u00a0q)/Z",), numbers
             )
         case "degenerate-fallback":
-            notes = ("relu(p\u00a0−\u00a0q) has no mass:", "drawn from p instead")
+            notes: tuple[str, ...] = ("relu(p\u00a0−\u00a0q) has no mass:", "drawn from p instead")
             return EmitCell(record.emitted, last.source, ("fallback", *replaced), notes, drawn)
         case "bonus":
             notes = (f"all {plural(record.k, 'draft')} accepted:" if record.k > 1 else "the draft was accepted:",)

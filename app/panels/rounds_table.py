@@ -228,7 +228,6 @@ class RoundsTablePanel(QWidget):
         self._view = view
         self._title = ""
         self._forced: dict[str, bool] = {}
-        self._following = False
         self._widest_k = 0
         self._fitted = (0, False)
         self.setObjectName("rounds-table")
@@ -369,9 +368,7 @@ class RoundsTablePanel(QWidget):
     def _on_run_changed(self) -> None:
         run = self._view.run
         self.delegate.tokens.set_vocabulary(run.header.vocabulary if run is not None else None)
-        self._following = True
         self.model.set_run(run)
-        self._following = False
         self._widest_k = run.header.settings.num_draft_tokens if run is not None else 0
         self._fit_columns()
         self._refresh()
@@ -400,17 +397,15 @@ class RoundsTablePanel(QWidget):
         self._show_cursor(scroll=True)
 
     def _show_cursor(self, scroll: bool) -> None:
-        """Show the view's round; the change of the current row that this makes is no choice of a person."""
+        """Make the view's round the current row."""
         row = self._view.round_index
         if not self.isVisible() or not 0 <= row < self.model.rowCount():
             self.table.viewport().update()
             return
         index = self.model.index(row, 1)
         if self.table.currentIndex().row() != row:
-            self._following = True
             flags = QItemSelectionModel.SelectionFlag.ClearAndSelect | QItemSelectionModel.SelectionFlag.Rows
             self.table.selectionModel().setCurrentIndex(index, flags)
-            self._following = False
         if self._view.live:
             self.table.scrollToBottom()
         elif scroll:
@@ -418,7 +413,7 @@ class RoundsTablePanel(QWidget):
         self.table.viewport().update()
 
     def _on_current_row(self, current: Index, previous: Index) -> None:
-        if not self._following and current.isValid() and current.row() != self._view.round_index:
+        if current.isValid() and current.row() != self._view.round_index:
             self._view.select(current.row())
 
     def _on_user_scroll(self) -> None:

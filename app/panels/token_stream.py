@@ -66,6 +66,7 @@ class TokenStreamPanel(QAbstractScrollArea):
         shelf = QWidget(self)
         shelf.hide()
         self._rejected = QCheckBox("Rejected drafts", shelf)
+        self._rejected.setFont(theme.ui_font(0.92))
         self._rejected.setChecked(True)
         self._rejected.setAccessibleName("Show rejected drafts in the token stream")
         self._rejected.setToolTip("Show each rejected draft, struck through, before the token that replaced it")

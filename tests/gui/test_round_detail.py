@@ -151,7 +151,7 @@ def test_the_last_cell_of_an_ended_run_gives_the_reason() -> None:
 def test_the_title_names_round_test_rule_and_reason(panel: RoundDetailPanel, view: View) -> None:
     view.show_run(fake_run(5, "sampler-match"))
     view.select(3)
-    assert panel.title_text() == "Round 3"
+    assert panel.title_name() == "Round 3"
     assert "d = x" in panel.title_context()
     right = panel.title_widgets()[0]
     assert right.textFormat() == Qt.TextFormat.PlainText
@@ -228,7 +228,7 @@ def test_painting_in_every_state(panel: RoundDetailPanel, view: View) -> None:
             panel.resize(width, 100)
             assert not panel.grab().isNull()
     view.show_run(None)
-    assert panel.title_text() == "Round"
+    assert panel.title_name() == "Round"
     assert panel.cell_at(panel.rect().center()) is None
 
 
