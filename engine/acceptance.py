@@ -34,13 +34,15 @@ class Verification:
     """What a rule sees of a round, all of it lazy.
 
     `drafted` (k,) ids; `target` (k + 1, V) log-weights of p, one row behind each prefix; `q` (k, V) float32, what each
-    draft was really drawn from, or None; `keys` of this round.
+    draft was really drawn from, or None; `keys` of this round. `scores` (k + 1, V): the target's processed logits,
+    whose argmax a greedy test takes without building a distribution.
     """
 
     drafted: mx.array
     target: mx.array
     q: mx.array | None
     keys: RoundKeys
+    scores: mx.array | None = None
 
     @property
     def k(self) -> int:
@@ -87,8 +89,7 @@ def residual(p: mx.array, q: mx.array) -> mx.array:
 
 def match_argmax(v: Verification) -> Verdict:
     """greedy-argmax: keep d iff it is the target's argmax; emit that argmax."""
-    best = mx.argmax(v.target, axis=-1)
-    return _match(v, best)
+    return _match(v, mx.argmax(v.target if v.scores is None else v.scores, axis=-1))
 
 
 def match_target_draw(v: Verification) -> Verdict:

@@ -60,14 +60,19 @@ class ModelDrafter:
         processed: list[mx.array] = []
         weights: list[mx.array] = []
         coins = keys.uniforms(DRAFT_XTC, k) if xtc_active(settings) else None
-        ids = mx.array(pending, dtype=mx.uint32)
+        ids = mx.array(list(pending), dtype=mx.uint32)
         for position in range(k):
             logits = self.forward(ids)
             coin = None if coins is None else coins[position : position + 1]
             drafted = mx.concatenate(tokens) if tokens and preprocessing_active(settings) else None
             scores = preprocess_logits(logits, settings, prefix, drafted, coin)
             log_weights = filter_logits(scores, settings, coin)
-            ids = draw(log_weights, settings, None if settings.is_greedy else keys.key(DRAFT, position))
+            # A greedy draft needs no distribution; q is built from the weights only if somebody reads it.
+            ids = (
+                draw(scores, settings, None)
+                if settings.is_greedy
+                else draw(log_weights, settings, keys.key(DRAFT, position))
+            )
             mx.async_eval(ids)
             tokens.append(ids)
             rows.append(logits)

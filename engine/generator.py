@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 import secrets
 import threading
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.acceptance import RULES, Rule, Verdict, Verification, acceptance_rule
+from engine.acceptance import Rule, Verdict, Verification, acceptance_rule
 from engine.backend import describe_backend, mx
 from engine.caches import DRAFT_TRIMS, Cache, CacheError, check, rewind
 from engine.diagnostics import Host, Observation, distributions, observe, value_at
@@ -70,6 +71,7 @@ class SpeculativeGenerator:
         self._cancelled = threading.Event()
         self._changes: dict[str, Any] = {}
         self._limit = settings.max_tokens
+        self._ending: tuple[str, str] | None = None
         self.rule, _ = self._decide_rule()
 
     # Commands
@@ -168,7 +170,7 @@ class SpeculativeGenerator:
         try:
             proposal = self._draft(context, k, keys)
             clock.append(time.perf_counter())
-            verification, observation, verdict, usable = self._verify(context, rule, proposal, keys)
+            verdict, observation, usable = self._verify(context, rule, proposal, keys)
             host = self._sync(verdict, proposal, observation, usable)
             clock.append(time.perf_counter())
             self._check_logits(host, k)
@@ -214,7 +216,7 @@ class SpeculativeGenerator:
 
     def _verify(
         self, context: list[int], rule: Rule, proposal: Proposal, keys: RoundKeys
-    ) -> tuple[Verification, Observation | None, Verdict, mx.array]:
+    ) -> tuple[Verdict, Observation | None, mx.array]:
         """One target pass over y and the drafts, and the rule's verdict on them, all lazy."""
         sampler, settings = self.settings.sampler, self.settings
         ids = mx.concatenate([mx.array(context[-1:], dtype=mx.uint32), proposal.tokens.astype(mx.uint32)])
@@ -224,15 +226,17 @@ class SpeculativeGenerator:
         processed = preprocess_logits(logits, sampler, self._history(context, sampler), proposal.tokens, coins)
         if not preprocessing_active(sampler):
             logits = processed  # the same numbers: there is no stage before the penalties to show
-        verification = Verification(proposal.tokens, filter_logits(processed, sampler, coins), proposal.q, keys)
+        verification = Verification(
+            proposal.tokens, filter_logits(processed, sampler, coins), proposal.q, keys, processed
+        )
         verdict = rule.decide(verification)
         usable = unusable(processed)
         if not settings.record:
-            return verification, None, verdict, usable
+            return verdict, None, usable
         drafting = self._drafter.settings if self._drafter else None
         target = (logits, processed, coins, sampler)
         seen = observe(verification, verdict, proposal, target, drafting, settings.top_n, settings.diagnostics)
-        return verification, seen, verdict, usable
+        return verdict, seen, usable
 
     def _sync(self, verdict: Verdict, proposal: Proposal, seen: Observation | None, usable: mx.array) -> Host:
         """The round's one host sync: everything that the host will read, evaluated together."""
@@ -287,7 +291,7 @@ class SpeculativeGenerator:
         return dataclasses.replace(record, draft_cache=positions, debt=self._debt, drift=expected - positions.end)
 
     def _close_round(self, record: Round, clock: list[float]) -> Round:
-        spans = [after - before for before, after in zip(clock, clock[1:], strict=False)]
+        spans = [after - before for before, after in itertools.pairwise(clock)]
         record = dataclasses.replace(record, timings=Timings(*spans))
         self._index += 1
         self._seconds += record.timings.total
@@ -400,12 +404,11 @@ class SpeculativeGenerator:
             found.append("No draft model: plain decoding, nothing is speculated.")
         elif settings.num_draft_tokens == 0:
             found.append(f"k is 0: plain decoding, the draft model {draft.info.name} isn't used.")
-        elif draft.context_length is not None and self.pair.target.context_length is not None:
-            if draft.context_length < self.pair.target.context_length:
-                found.append(
-                    f"The draft's context ({draft.context_length}) is shorter than the target's "
-                    f"({self.pair.target.context_length}): past it, plain decoding goes on."
-                )
+        elif draft.context_length is not None and draft.context_length < (self.pair.target.context_length or 0):
+            found.append(
+                f"The draft's context ({draft.context_length}) is shorter than the target's "
+                f"({self.pair.target.context_length}): past it, plain decoding goes on."
+            )
         for sampler, who in ((settings.sampler, "target"), (settings.drafting, "draft")):
             if sampler.top_k >= vocab_size:
                 found.append(f"top-k {sampler.top_k} has no effect on the {who}: the vocabulary is {vocab_size}.")
@@ -479,6 +482,3 @@ def _log_firsts(record: Round) -> None:
     ):
         if any(e.source == source for e in record.emitted):
             _say_once(f"{line} rule={record.rule}")
-
-
-__all__ = ["RULES", "PromptError", "SpeculativeGenerator"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.backend import mx
 
 DRAFT, ACCEPT, REPLACE, METER, XTC, DRAFT_XTC = range(6)
-"""Purposes. REPLACE: the recovered, bonus or fresh target draw. METER: coins of meters, so that they change no stream."""
+"""Purposes. REPLACE: the recovered, bonus or fresh target draw. METER: coins of meters, which change no stream."""
 
 _MASK = 2**64 - 1
 

@@ -6,6 +6,7 @@ One writer appends whole rounds; readers on the same thread see rounds by index 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +62,7 @@ class RecordedRun:
         self.tokens: list[int] = []
         self.first_drift: int | None = None
         self._rounds: list[Round] = []
-        self._columns = {name: np.empty(256, kind) for name, kind in COLUMNS.items()}
+        self._columns: dict[str, npt.NDArray[Any]] = {name: np.empty(256, kind) for name, kind in COLUMNS.items()}
 
     def __len__(self) -> int:
         return len(self._rounds)
@@ -105,7 +106,7 @@ class RecordedRun:
         if record.drift != 0 and self.first_drift is None:
             self.first_drift = count
 
-    def column(self, name: str) -> npt.NDArray[np.generic]:
+    def column(self, name: str) -> npt.NDArray[Any]:
         """A read-only view of one column over all rounds so far; see COLUMNS."""
         view = self._columns[name][: len(self._rounds)]
         view.flags.writeable = False

@@ -1,77 +1,149 @@
-"""A run as one JSON-ready object: header, settings, statistics, end and, if wanted, every round."""
+"""A recorded run as one JSON object: what `draftscope run --json` prints."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import math
 from typing import Any
 
-from engine.rounds import CachePositions, Draft, Round, RunEnd, RunHeader
-from engine.settings import Settings
-from engine.statistics import Statistics
+import numpy as np
+
+from engine.recording import RecordedRun
+from engine.rounds import CachePositions, Distributions, Draft, Emitted, ModelInfo, Round
+from engine.statistics import Statistics, ratio, wilson_interval
+from engine.text import Vocabulary
+
+DETAILS = ("plain", "full")
+"""How much of each round: `full` adds the distributions, the largest probabilities of every position."""
 
 
-def run_as_json(
-    header: RunHeader,
-    settings: Settings,
-    rule: str,
-    tokens: Sequence[int],
-    statistics: Statistics,
-    end: RunEnd,
-    rounds: Sequence[Round],
-    with_rounds: bool,
-) -> dict[str, Any]:
-    """`settings` are those in force at the end; the seed is the one in use. None stands for every undefined value."""
-    drifts = [record.drift for record in rounds]
-    result: dict[str, Any] = {
-        "settings": {**settings.as_dict(), "seed": header.seed},
-        "rule": rule,
-        "target": dataclasses.asdict(header.target),
-        "draft": None if header.draft is None else dataclasses.asdict(header.draft),
+def run_object(run: RecordedRun, rule: tuple[str, str, str], detail: str | None = None) -> dict[str, Any]:
+    """The object of an ended run; every value is JSON-ready, an undefined number is None.
+
+    `rule`: id, label and reason of the rule in force at the end. `detail` None leaves the rounds out. Raises
+    ValueError for a run that hasn't ended.
+    """
+    header, end = run.header, run.end
+    if end is None:
+        raise ValueError("the run hasn't ended")
+    drift = run.column("drift")
+    found: dict[str, Any] = {
+        "settings": header.settings.as_dict(),
+        "models": {"target": model_object(header.target), "draft": model_object(header.draft)},
         "drafter": header.drafter,
         "backend": header.backend,
         "notices": list(header.notices),
+        "rule": rule[0],
+        "rule_label": rule[1],
+        "rule_reason": rule[2],
         "prompt": header.prompt,
         "prompt_tokens": list(header.prompt_tokens),
-        "tokens": list(tokens),
+        "tokens": list(run.tokens),
         "text": end.text,
         "finish_reason": end.finish_reason,
-        "notice": end.notice,
-        "host_syncs": end.host_syncs,
-        "seconds": end.seconds,
-        "tokens_per_second": len(tokens) / end.seconds if end.seconds > 0 else None,
-        "max_abs_drift": max(map(abs, drifts), default=0),
-        "final_drift": drifts[-1] if drifts else 0,
-        "statistics": statistics.as_dict(),
+        "finish_notice": end.notice,
         "summary": end.summary,
+        "host_syncs": end.host_syncs,
+        "max_abs_drift": int(np.abs(drift).max(initial=0)),
+        "final_drift": int(drift[-1]) if len(drift) else 0,
+        "first_drift_round": run.first_drift,
+        "statistics": statistics_object(run.statistics),
+        "timings": _timings(run, end.seconds),
     }
-    if with_rounds:
-        result["rounds"] = [round_as_json(record) for record in rounds]
-    return result
+    if detail is not None:
+        found["rounds"] = [round_object(r, header.vocabulary, detail == "full") for r in run]
+    cleaned: dict[str, Any] = _finite(found)
+    return cleaned
 
 
-def round_as_json(record: Round) -> dict[str, Any]:
-    """One round; positions count tokens held, timings are seconds as the host observed them."""
-    return {
+def statistics_object(statistics: Statistics) -> dict[str, Any]:
+    """Counters and rates, the 95 % Wilson interval of the acceptance, and acceptance by draft position from 1."""
+    by_position = [
+        {"position": i + 1, "reached": reached, "accepted": accepted, "acceptance": ratio(accepted, reached)}
+        for i, (reached, accepted) in enumerate(zip(statistics.reached, statistics.accepted_at, strict=True))
+    ]
+    interval = wilson_interval(statistics.accepted, statistics.positions_tested)
+    return statistics.as_dict() | {
+        "per_position_acceptance_interval": None if interval is None else list(interval),
+        "acceptance_by_draft_position": by_position,
+        "closed_form_positions": statistics.closed_forms,
+        "degenerate_fallbacks": statistics.degenerate,
+    }
+
+
+def model_object(info: ModelInfo | None) -> dict[str, Any] | None:
+    """A model's description by field name."""
+    return None if info is None else dataclasses.asdict(info)
+
+
+def round_object(record: Round, vocabulary: Vocabulary, distributions: bool = False) -> dict[str, Any]:
+    """One round; draft positions of `distributions` count from 0, the last stands behind the drafts."""
+    found = {
         "index": record.index,
         "context_length": record.context_length,
         "rule": record.rule,
         "rule_reason": record.rule_reason,
+        "changed": dict(record.changed),
         "k": record.k,
-        "changed": record.changed,
-        "drafted": [_draft(draft) for draft in record.drafts],
-        "emitted": [dataclasses.asdict(token) for token in record.emitted],
+        "drafted": [_draft(draft, vocabulary) for draft in record.drafts],
+        "emitted": [_emitted(emitted, vocabulary) for emitted in record.emitted],
         "main": _positions(record.main_cache),
         "draft": None if record.draft_cache is None else _positions(record.draft_cache),
         "debt": record.debt,
         "drift": record.drift,
         "timings": dataclasses.asdict(record.timings),
+        "text_end": record.text_end,
+    }
+    if distributions:
+        found["distributions"] = [_distributions(d) for d in record.distributions]
+    return found
+
+
+def _draft(draft: Draft, vocabulary: Vocabulary) -> dict[str, Any]:
+    return dataclasses.asdict(draft) | {"text": vocabulary.text_of(draft.token)}
+
+
+def _emitted(emitted: Emitted, vocabulary: Vocabulary) -> dict[str, Any]:
+    return dataclasses.asdict(emitted) | {"text": vocabulary.text_of(emitted.token)}
+
+
+def _positions(positions: CachePositions) -> dict[str, Any]:
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in dataclasses.asdict(positions).items()}
+
+
+def _distributions(d: Distributions) -> dict[str, Any]:
+    def listed(values: Any) -> Any:
+        return None if values is None else values.tolist()
+
+    return {
+        "ids": d.ids.tolist(),
+        "p": d.p.tolist(),
+        "q": listed(d.q),
+        "residual": listed(d.residual),
+        "residual_mass": d.residual_mass,
+        "p_stages": {name: values.tolist() for name, values in d.p_stages},
+        "q_stages": {name: values.tolist() for name, values in d.q_stages},
+        "vocab_size": d.vocab_size,
+        "p_support": d.p_support,
+        "q_support": d.q_support,
+        "residual_support": d.residual_support,
     }
 
 
-def _draft(draft: Draft) -> dict[str, Any]:
-    return dataclasses.asdict(draft)
+def _timings(run: RecordedRun, seconds: float) -> dict[str, Any]:
+    """Seconds of all rounds, as the host observed them, and what that makes in tokens a second."""
+    parts = (
+        {f.name: sum(getattr(r.timings, f.name) for r in run) for f in dataclasses.fields(run[0].timings)}
+        if len(run)
+        else {}
+    )
+    return {"seconds": seconds, "tokens_per_second": ratio(len(run.tokens), seconds), "by_part": parts}
 
 
-def _positions(cache: CachePositions) -> dict[str, Any]:
-    return dataclasses.asdict(cache)
+def _finite(value: Any) -> Any:
+    """The same without NaN and infinity, for which JSON has no word."""
+    if isinstance(value, dict):
+        return {key: _finite(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
