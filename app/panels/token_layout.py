@@ -38,7 +38,9 @@ class TokenLayout:
         """Forget all cells and rows."""
         self.count = 0
         self.end = 0
-        self._columns: dict[str, npt.NDArray[np.generic]] = {name: np.zeros(1024, kind) for name, kind in _COLUMNS.items()}
+        self._columns: dict[str, npt.NDArray[np.generic]] = {
+            name: np.zeros(1024, kind) for name, kind in _COLUMNS.items()
+        }
         self._row_cell = np.zeros(256, np.int64)
         self._row_offset = np.zeros(256, np.int64)
         self.rows = 0
