@@ -1,209 +1,291 @@
-"""The commands without a window: their arguments, and the settings that they and the environment add up to."""
+"""The command line of `draftscope run`, `ab` and `bench`. Parsing needs neither MLX nor Qt, so --help is instant."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
+import os
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn
 
+from app.headless.request import DEFAULT_PROMPT, RULES, RunError, UserError
+from app.headless.terminal import say
 from engine.settings import CHAIN_ORDERS, DRAFTERS, REWINDS, SamplerSettings, Settings, SettingsError
-from engine.switches import diagnostics_from_environment, stochastic_from_environment
 
-DEFAULT_PROMPT = "It is a truth universally acknowledged, that"
-LEVELS = ("debug", "info", "warning", "error")
-
-
-class UsageError(ValueError):
-    """Something that the user can mend; the text is all that is shown."""
+_SAMPLER = SamplerSettings()
+_SETTINGS = Settings()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `run`, `ab` or `bench`. Returns the exit code: 0, 1 for a failed run, 2 for bad input, 130 for Ctrl+C."""
-    options = parser().parse_args(arguments)
-    logging.basicConfig(stream=sys.stderr, format="%(message)s")
-    logging.getLogger("draftscope").setLevel(options.log_level.upper())
+class _Parser(argparse.ArgumentParser):
+    """One clear line instead of the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def whole(text: str) -> int:
+    """A whole number, also as 0x10; its range is the engine's to check."""
     try:
-        if options.command == "run":
-            from app.headless.run import run
-
-            return run(options)
-        if options.command == "ab":
-            from app.headless.ab import ab
-
-            return ab(options)
-        from app.headless.bench import bench
-
-        return bench(options)
-    except ValueError as error:  # SettingsError, PromptError, LoadError, UsageError: made for people
-        print(f"draftscope {options.command}: {error}", file=sys.stderr)
-        return 2
-
-
-def parser() -> argparse.ArgumentParser:
-    """All commands and their options."""
-    top = argparse.ArgumentParser(prog="draftscope")
-    commands = top.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="stream a text and end with the summary line, or print JSON")
-    add_models(run)
-    add_sampling(run)
-    add_speculation(run)
-    run.add_argument("--json", action="store_true", help="print one JSON object and nothing else on standard output")
-    run.add_argument("--rounds", action="store_true", help="with --json: every round, too")
-    ab = commands.add_parser("ab", help="compare the rules over temperatures and seeds")
-    add_models(ab)
-    ab.add_argument("--temps", default="0,0.7,1.0", help="temperatures, with commas (default: %(default)s)")
-    ab.add_argument("--seeds", default="3", help="how many seeds, or a list with commas (default: %(default)s)")
-    bench = commands.add_parser("bench", help="compare this engine's speed with mlx-lm's")
-    add_models(bench)
-    bench.add_argument("--repeats", type=int, default=5, help="interleaved repetitions (default: %(default)s)")
-    for command in (ab, bench):
-        command.add_argument("-n", "--max-tokens", type=int, default=128, help="tokens a run (default: %(default)s)")
-        command.add_argument("-k", "--num-draft-tokens", type=int, default=4, help="drafts a round")
-        command.add_argument("--json", action="store_true", help="print one JSON object")
-    bench.add_argument("--seed", type=int, default=1)
-    return top
-
-
-def add_models(command: argparse.ArgumentParser) -> None:
-    """Which models and which prompt; what every command takes."""
-    command.add_argument("--target", help="folder of the target model (default: the bundled pair)")
-    command.add_argument("--draft", help="folder of the draft model")
-    command.add_argument("--toy", action="store_true", help="the 6-token toy instead of models")
-    command.add_argument("--prompt", help=f"the prompt (default: {DEFAULT_PROMPT!r})")
-    command.add_argument("--prompt-file", help="a file with the prompt, - for standard input")
-    command.add_argument("--log-level", choices=LEVELS, default="warning")
-
-
-def add_sampling(command: argparse.ArgumentParser) -> None:
-    """Sampler settings of the target, and the drafter's own."""
-    default = SamplerSettings()
-    group = command.add_argument_group("sampling")
-    group.add_argument("--temp", type=float, default=default.temperature, help="temperature (default: %(default)s)")
-    group.add_argument("--top-k", type=int, default=default.top_k)
-    group.add_argument("--top-p", type=float, default=default.top_p)
-    group.add_argument("--min-p", type=float, default=default.min_p)
-    group.add_argument("--chain-order", choices=CHAIN_ORDERS, default=default.chain_order)
-    group.add_argument("--logit-bias", action="append", default=[], metavar="ID:VALUE")
-    for name, kind in (
-        ("repetition-penalty", float),
-        ("repetition-window", int),
-        ("dry-multiplier", float),
-        ("dry-base", float),
-        ("dry-allowed-length", int),
-        ("dry-window", int),
-        ("frequency-penalty", float),
-        ("frequency-window", int),
-        ("presence-penalty", float),
-        ("presence-window", int),
-        ("xtc-probability", float),
-        ("xtc-threshold", float),
-    ):
-        group.add_argument(f"--{name}", type=kind, default=getattr(default, name.replace("-", "_")))
-    group.add_argument("--no-penalize-prompt", action="store_true", help="penalties don't look at the prompt")
-    for name, kind in (("temp", float), ("top-k", int), ("top-p", float), ("min-p", float)):
-        group.add_argument(f"--draft-{name}", type=kind, help="the drafter's own (default: the target's)")
-
-
-def add_speculation(command: argparse.ArgumentParser) -> None:
-    """The round loop's settings and switches."""
-    default = Settings()
-    group = command.add_argument_group("speculation")
-    group.add_argument("-n", "--max-tokens", type=int, default=default.max_tokens, help="-1: no limit")
-    group.add_argument("-k", "--num-draft-tokens", type=int, default=default.num_draft_tokens)
-    group.add_argument("--seed", type=int)
-    group.add_argument("--stochastic", action=argparse.BooleanOptionalAction)
-    group.add_argument("--kill-switch", action=argparse.BooleanOptionalAction)
-    group.add_argument("--diagnostics", action=argparse.BooleanOptionalAction)
-    group.add_argument("--rewind", choices=REWINDS, default=default.rewind)
-    group.add_argument("--rule", default=default.rule, metavar="{auto,ID}")
-    group.add_argument("--drafter", default=default.drafter, metavar="KIND[:ARG]", help=", ".join(DRAFTERS))
-    group.add_argument("--prefill-chunk", type=int, default=default.prefill_chunk)
-    group.add_argument("--stop", action="append", default=[], help="a string that ends the run; may be repeated")
-
-
-def read_prompt(options: argparse.Namespace) -> str:
-    """The prompt that was asked for, or one that fits the models."""
-    if options.prompt is not None and options.prompt_file is not None:
-        raise UsageError("--prompt and --prompt-file: expected one of them, got both")
-    if options.prompt_file == "-":
-        return sys.stdin.read()
-    if options.prompt_file is not None:
-        try:
-            return Path(options.prompt_file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"--prompt-file {options.prompt_file}: expected a UTF-8 text file; {error}") from error
-    if options.prompt is not None:
-        return str(options.prompt)
-    return "the cat" if options.toy else DEFAULT_PROMPT
-
-
-def settings_of(options: argparse.Namespace) -> Settings:
-    """The settings of `run`: arguments over environment. Raises SettingsError, UsageError."""
-    names = (
-        "top_k top_p min_p chain_order repetition_penalty repetition_window dry_multiplier dry_base "
-        "dry_allowed_length dry_window frequency_penalty frequency_window presence_penalty presence_window "
-        "xtc_probability xtc_threshold"
-    )
-    sampler = SamplerSettings(
-        temperature=options.temp,
-        logit_bias=tuple(map(parse_bias, options.logit_bias)),
-        penalize_prompt=not options.no_penalize_prompt,
-        **{name: getattr(options, name) for name in names.split()},
-    )
-    environment = stochastic_from_environment()
-    stochastic, kill_switch = options.stochastic, options.kill_switch
-    if kill_switch is None:
-        kill_switch = environment is False and stochastic is not True
-    return Settings(
-        sampler=sampler,
-        draft_sampler=draft_sampler_of(options, sampler),
-        num_draft_tokens=options.num_draft_tokens,
-        max_tokens=options.max_tokens,
-        seed=options.seed,
-        drafter=parse_drafter(options.drafter),
-        prefill_chunk=options.prefill_chunk,
-        stop=tuple(options.stop),
-        rule=options.rule,
-        stochastic=bool(environment) if stochastic is None else stochastic,
-        kill_switch=kill_switch,
-        diagnostics=diagnostics_from_environment() if options.diagnostics is None else options.diagnostics,
-        rewind=options.rewind,
-    )
-
-
-def draft_sampler_of(options: argparse.Namespace, sampler: SamplerSettings) -> SamplerSettings | None:
-    """The drafter's own sampler settings, None if it samples as the target does."""
-    import dataclasses
-
-    own = {
-        "temperature": options.draft_temp,
-        "top_k": options.draft_top_k,
-        "top_p": options.draft_top_p,
-        "min_p": options.draft_min_p,
-    }
-    given = {name: value for name, value in own.items() if value is not None}
-    return dataclasses.replace(sampler, **given) if given else None
-
-
-def parse_bias(text: str) -> tuple[int, float]:
-    """`ID:VALUE`."""
-    token, _, value = text.partition(":")
-    try:
-        return int(token), float(value)
+        return int(text, 0)
     except ValueError:
-        raise UsageError(f"--logit-bias: expected ID:VALUE, such as 12:-3.5, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}") from None
 
 
-def parse_drafter(text: str) -> str:
-    """`KIND[:ARG]`; none of the kinds built now takes an argument. Raises SettingsError."""
-    kind, colon, argument = text.partition(":")
-    if kind not in DRAFTERS:
-        raise SettingsError(
-            f"drafter: expected one of {', '.join(DRAFTERS)}; {kind!r} can't be built here, and nothing else is put "
-            "in its place"
+def number(text: str) -> float:
+    """Any float; its range is the engine's to check."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number, got {text!r}") from None
+
+
+def _command(name: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    made = _Parser(
+        prog=f"draftscope {name}",
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    made.add_argument("--json", action="store_true", help="print one JSON object, nothing else, on standard output")
+    made.add_argument(
+        "--log-level",
+        default="warning",
+        choices=("debug", "info", "warning", "error"),
+        help="log lines on standard error",
+    )
+    return made
+
+
+def _add_models(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("models (default: the bundled pair)")
+    group.add_argument("--target", metavar="FOLDER", help="target model, an mlx-lm folder; without --draft: no drafts")
+    group.add_argument("--draft", metavar="FOLDER", help="draft model of the same vocabulary")
+    group.add_argument("--toy", action="store_true", help="the 6-token toy in place of models")
+
+
+def _add_prompt(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("prompt").add_mutually_exclusive_group()
+    group.add_argument("--prompt", metavar="TEXT", help=f"the text to go on from (default: {DEFAULT_PROMPT!r})")
+    group.add_argument("--prompt-file", metavar="FILE", help="read it from a UTF-8 file, or from standard input for -")
+    group.add_argument("--prompt-ids", metavar="IDS", help="token ids in place of text: 3,5,7")
+
+
+def _add_sampler(parser: argparse.ArgumentParser) -> None:
+    """Everything between logits and distribution, but the temperature."""
+    group = parser.add_argument_group("sampler")
+    group.add_argument("--top-k", type=whole, metavar="N", help="0: off")
+    group.add_argument("--top-p", type=number, metavar="P", help="0 or 1: off")
+    group.add_argument("--min-p", type=number, metavar="P", help="0: off")
+    group.add_argument(
+        "--chain-order", metavar="ORDER", help=f"{' or '.join(CHAIN_ORDERS)} (default: {_SAMPLER.chain_order})"
+    )
+    group = parser.add_argument_group(
+        "penalties", "Each looks back on its window, in tokens (0: all), prompt, emitted tokens and drafts alike."
+    )
+    group.add_argument(
+        "--logit-bias", action="append", default=[], metavar="ID:VALUE", help="add VALUE to a logit; may be repeated"
+    )
+    for name, kind, metavar, help_text in (
+        ("repetition-penalty", number, "X", "1: off"),
+        ("repetition-window", whole, "N", ""),
+        ("dry-multiplier", number, "X", "0: off; costs one host sync a drafted token"),
+        ("dry-base", number, "X", ""),
+        ("dry-allowed-length", whole, "N", ""),
+        ("dry-window", whole, "N", ""),
+        ("frequency-penalty", number, "X", "0: off"),
+        ("frequency-window", whole, "N", ""),
+        ("presence-penalty", number, "X", "0: off"),
+        ("presence-window", whole, "N", ""),
+        ("xtc-probability", number, "P", "0: off"),
+        ("xtc-threshold", number, "P", ""),
+    ):
+        default = f"default: {getattr(_SAMPLER, name.replace('-', '_')):g}"
+        shown = f"{help_text} ({default})" if help_text else default
+        group.add_argument(f"--{name}", type=kind, metavar=metavar, help=shown)
+    group.add_argument("--no-penalize-prompt", action="store_true", help="the penalties leave the prompt out")
+
+
+def _add_speculation(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    group = parser.add_argument_group("speculation")
+    group.add_argument(
+        "-k",
+        "--num-draft-tokens",
+        type=whole,
+        metavar="K",
+        help=f"tokens drafted in a round, 0: plain decoding (default: {_SETTINGS.num_draft_tokens})",
+    )
+    group.add_argument("--prefill-chunk", type=whole, metavar="N", help=f"(default: {_SETTINGS.prefill_chunk})")
+    group.add_argument("--rewind", metavar="NAME", help=f"{' or '.join(REWINDS)} (default: {_SETTINGS.rewind})")
+    return group
+
+
+def _add_length(parser: argparse.ArgumentParser, default: int) -> None:
+    parser.add_argument(
+        "-n",
+        "--max-tokens",
+        type=whole,
+        metavar="N",
+        help=f"tokens to emit at most, -1: until an end-of-sequence token or the context's end (default: {default})",
+    )
+
+
+def run_parser() -> argparse.ArgumentParser:
+    """The options of `draftscope run`."""
+    parser = _command(
+        "run",
+        "Stream a text by speculative decoding, and end with the summary line.",
+        "Environment: MLXCEL_SPECULATIVE_STOCHASTIC_ACCEPT=1 starts with --stochastic, 0 with --kill-switch;\n"
+        "MLXCEL_SPECULATIVE_ACCEPT_DIAG=1 with --diagnostics. The options override it.\n"
+        "Exit code: 0 for a run that ended by itself, 1 for one that failed, 2 for bad input, 130 after Ctrl+C.",
+    )
+    parser.add_argument(
+        "--rounds",
+        nargs="?",
+        const="plain",
+        choices=("plain", "full"),
+        help="with --json: every round; full: with the largest probabilities of each position",
+    )
+    _add_length(parser, _SETTINGS.max_tokens)
+    parser.add_argument(
+        "--temp", dest="temperature", type=number, metavar="T", help=f"(default: {_SAMPLER.temperature})"
+    )
+    parser.add_argument("--seed", type=whole, metavar="N", help="0 to 2^64 - 1 (default: drawn and shown)")
+    parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end before it; may be repeated")
+    _add_models(parser)
+    _add_prompt(parser)
+    group = _add_speculation(parser)
+    group.add_argument("--stochastic", action=argparse.BooleanOptionalAction, help="opt in to the stochastic rule")
+    group.add_argument(
+        "--kill-switch", action=argparse.BooleanOptionalAction, help="sampler-match, whatever else is asked"
+    )
+    group.add_argument("--diagnostics", action=argparse.BooleanOptionalAction, help="compute the closed forms")
+    group.add_argument("--rule", default="auto", metavar="ID", help=f"{', '.join(RULES)} (default: auto)")
+    group.add_argument("--drafter", default="sample", metavar="KIND", help=f"{', '.join(DRAFTERS)} (default: sample)")
+    for name, kind, metavar in (
+        ("temp", number, "T"),
+        ("top-k", whole, "N"),
+        ("top-p", number, "P"),
+        ("min-p", number, "P"),
+    ):
+        field = "temperature" if name == "temp" else name.replace("-", "_")
+        group.add_argument(
+            f"--draft-{name}", dest=f"draft_{field}", type=kind, metavar=metavar, help="(default: the target's)"
         )
-    if colon:
-        raise SettingsError(f"drafter: {kind} takes no argument, got {argument!r}")
-    return kind
+    _add_sampler(parser)
+    return parser
+
+
+def ab_parser() -> argparse.ArgumentParser:
+    """The options of `draftscope ab`."""
+    parser = _command(
+        "ab",
+        "Compare sampler-match, stochastic, greedy drafting and plain decoding on one pair.",
+        "Every run is made twice with one seed: with the closed forms for the counts, without a record for the speed.",
+    )
+    parser.add_argument("--temps", default="0,0.7,1.0", metavar="LIST", help="temperatures (default: 0,0.7,1.0)")
+    parser.add_argument(
+        "--seeds", default="5", metavar="N", help="how many seeds (1 to N), or a list such as 7,8,9 (default: 5)"
+    )
+    _add_length(parser, _SETTINGS.max_tokens)
+    _add_models(parser)
+    _add_prompt(parser)
+    _add_speculation(parser)
+    _add_sampler(parser)
+    return parser
+
+
+def bench_parser() -> argparse.ArgumentParser:
+    """The options of `draftscope bench`."""
+    parser = _command(
+        "bench",
+        "Compare this engine's speed with mlx-lm's on the same networks, interleaved in one process.",
+        "Ratios above 1 mean that the first is faster; low and high are the 10th and 90th percentile of the\n"
+        "paired ratios, one a prompt and repeat. End-of-sequence tokens don't end a run here.",
+    )
+    parser.add_argument(
+        "--temp",
+        dest="temperature",
+        type=number,
+        default=0.7,
+        metavar="T",
+        help="of the comparison per round (default: 0.7)",
+    )
+    parser.add_argument("--seed", type=whole, default=1, metavar="N", help="(default: 1)")
+    parser.add_argument(
+        "-n",
+        "--max-tokens",
+        type=whole,
+        default=128,
+        metavar="N",
+        help="tokens of a run at temperature 0 (default: 128)",
+    )
+    parser.add_argument(
+        "--rounds", type=whole, default=40, metavar="N", help="rounds of a comparison per round (default: 40)"
+    )
+    parser.add_argument(
+        "--repeats", type=whole, default=5, metavar="N", help="of everything, for each prompt (default: 5)"
+    )
+    parser.add_argument(
+        "-k",
+        "--num-draft-tokens",
+        type=whole,
+        default=_SETTINGS.num_draft_tokens,
+        metavar="K",
+        help=f"(default: {_SETTINGS.num_draft_tokens})",
+    )
+    parser.add_argument("--prompt", action="append", metavar="TEXT", help="may be repeated (default: three of our own)")
+    _add_models(parser)
+    return parser
+
+
+PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
+    "run": run_parser,
+    "ab": ab_parser,
+    "bench": bench_parser,
+}
+
+
+@contextmanager
+def _log_to_stderr(level: str) -> Iterator[None]:
+    """Show the program's own log lines for the length of the command."""
+    log = logging.getLogger("draftscope")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(level.upper())
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command that `arguments` begin with; returns the exit code."""
+    name, *rest = arguments
+    options = PARSERS[name]().parse_args(rest)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that knows no Unicode gets escapes
+    with _log_to_stderr(options.log_level):
+        try:
+            command = importlib.import_module(f"app.headless.{name}")
+            return int(getattr(command, name)(options))
+        except (UserError, SettingsError) as error:
+            say(f"draftscope {name}: {error}")
+            return 2
+        except RunError as error:
+            say(f"draftscope {name}: {error}")
+            return 1
+        except KeyboardInterrupt:
+            say(f"draftscope {name}: cancelled")
+            return 130
+        except BrokenPipeError:
+            # The reader has gone; the interpreter's own flush at exit must not complain, too.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 from app.format import count
@@ -31,15 +33,29 @@ def mendable() -> Iterator[None]:
 
 
 def load(options: argparse.Namespace) -> Pair:
-    """The toy, the given folders, or the bundled pair. Raises UserError."""
+    """The toy, the given folders, or what comes with the program. Raises UserError.
+
+    A target of one's own without a draft decodes plainly, and the run's notices say so.
+    """
     target, draft = model_folders(options)
     with mendable():
-        from engine.models import bundled_pair, load_pair
+        from engine.models import bundled_pair, bundled_pair_folders, load_pair
         from engine.toy import toy_pair
 
+        _clear_streams_at_exit()
         if options.toy:
             return toy_pair()
-        return bundled_pair() if target is None else load_pair(target, draft)
+        if target is None and draft is None:
+            return bundled_pair()
+        return load_pair(bundled_pair_folders()[0] if target is None else target, draft)
+
+
+@cache
+def _clear_streams_at_exit() -> None:
+    """Without it a process sometimes aborts at exit."""
+    from engine.backend import mx
+
+    atexit.register(mx.clear_streams)
 
 
 def describe(info: ModelInfo) -> str:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine.settings import DRAFTERS, SamplerSettings, Settings, SettingsError
+from engine.settings import DRAFTERS, SamplerSettings, Settings
 from engine.switches import diagnostics_from_environment, stochastic_from_environment
 
 DEFAULT_PROMPT = "It is a truth universally acknowledged, that"
@@ -21,16 +21,34 @@ _UNBUILT_RULES = ("block", "argmax-vs-argmax", "resample-from-p", "missing-suppo
 _UNBUILT_DRAFTERS = ("mtp", "dflash")
 
 SAMPLER_OPTIONS = (
-    "temperature top_k top_p min_p chain_order repetition_penalty repetition_window dry_multiplier dry_base "
-    "dry_allowed_length dry_window frequency_penalty frequency_window presence_penalty presence_window "
-    "xtc_probability xtc_threshold"
-).split()
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "chain_order",
+    "repetition_penalty",
+    "repetition_window",
+    "dry_multiplier",
+    "dry_base",
+    "dry_allowed_length",
+    "dry_window",
+    "frequency_penalty",
+    "frequency_window",
+    "presence_penalty",
+    "presence_window",
+    "xtc_probability",
+    "xtc_threshold",
+)
 _DRAFT_OPTIONS = ("temperature", "top_k", "top_p", "min_p")
 _SPECULATION_OPTIONS = ("num_draft_tokens", "max_tokens", "seed", "rewind", "prefill_chunk")
 
 
 class UserError(Exception):
     """What the user can mend; the text is all there is to say."""
+
+
+class RunError(Exception):
+    """A run that a comparison needs has failed; the text says how."""
 
 
 def sampler_settings(options: argparse.Namespace) -> SamplerSettings:
@@ -107,9 +125,13 @@ def rule_choice(text: str) -> str:
 
 def run_settings(options: argparse.Namespace) -> Settings:
     """Everything that `run` was asked. Raises SettingsError or UserError."""
+    if options.rounds is not None and not options.json:
+        raise UserError("--rounds goes with --json: the streamed text has no place for them")
     sampler = sampler_settings(options)
-    fields = {name: value for name in _SPECULATION_OPTIONS if (value := getattr(options, name)) is not None}
-    switched = switches(options)
+    fields: dict[str, Any] = {
+        name: value for name in _SPECULATION_OPTIONS if (value := getattr(options, name)) is not None
+    }
+    switched: dict[str, Any] = {**switches(options)}
     return Settings(
         sampler=sampler,
         draft_sampler=draft_sampler_settings(options, sampler),
@@ -127,10 +149,7 @@ def prompt_of(options: argparse.Namespace) -> str | list[int]:
     """The prompt as text or token ids; without one the pair's own. Raises UserError."""
     if options.prompt_ids is not None:
         return _ids(options.prompt_ids)
-    if options.prompt_file is not None:
-        prompt = _read(options.prompt_file)
-    else:
-        prompt = options.prompt
+    prompt = options.prompt if options.prompt_file is None else _read(options.prompt_file)
     if prompt is None:
         return TOY_PROMPT if options.toy else DEFAULT_PROMPT
     if not prompt.strip():
@@ -159,27 +178,11 @@ def _read(name: str) -> str:
 
 
 def model_folders(options: argparse.Namespace) -> tuple[str | None, str | None]:
-    """(target, draft) as given; (None, None) stands for the bundled pair. Raises UserError."""
+    """(target, draft) as given; a None target stands for the bundled one. Raises UserError."""
     given: dict[str, Any] = {"--target": options.target, "--draft": options.draft}
     for name, value in given.items():
         if value is not None and options.toy:
             raise UserError(f"{name} and --toy can't both be: choose one pair")
         if value is not None and not value.strip():
             raise UserError(f"{name}: expected a model folder, got an empty name")
-    if options.draft is not None and options.target is None:
-        raise UserError("--draft needs --target: the bundled target goes with the bundled draft alone")
     return options.target, options.draft
-
-
-__all__ = [
-    "DEFAULT_PROMPT",
-    "RULES",
-    "TOY_PROMPT",
-    "SettingsError",
-    "UserError",
-    "model_folders",
-    "prompt_of",
-    "run_settings",
-    "sampler_settings",
-    "switches",
-]

@@ -1,76 +1,84 @@
-"""`draftscope run`: one run, its text as it comes, and the summary line or one JSON object at the end."""
+"""`draftscope run`: one run, its text streamed as it comes, or the whole of it as JSON."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import signal
 import sys
-from types import FrameType
+import time
+from typing import TYPE_CHECKING, Any
 
-from app.cli import read_prompt, settings_of
-from app.headless.models import load
-from engine.rounds import Round
+from app.headless.pair import describe, load, mendable
+from app.headless.request import prompt_of, run_settings
+from app.headless.terminal import TextOut, on_interrupt, print_json, say
+from engine.recording import RecordedRun, Recording
+from engine.rounds import RunHeader
+
+if TYPE_CHECKING:
+    from engine.generator import SpeculativeGenerator
+
+EXIT_CODES = {"stop": 0, "length": 0, "error": 1, "cancelled": 130}
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run and print. Returns the exit code."""
-    settings, prompt = settings_of(options), read_prompt(options)
-    from engine.generator import SpeculativeGenerator
-    from engine.run_json import run_as_json
+    """Run as asked; returns the exit code. Raises UserError before the first round."""
+    settings, prompt = run_settings(options), prompt_of(options)
+    started = time.perf_counter()
+    pair = load(options)
+    loaded = time.perf_counter()
+    with mendable():
+        from engine.generator import SpeculativeGenerator
 
-    generator = SpeculativeGenerator(load(options), settings, stochastic=settings.stochastic)
-    interrupted = []
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        interrupted.append(number)
-        generator.cancel()
-
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        header = generator.start(prompt, lambda done, total: bool(interrupted))
-        for notice in header.notices:
-            print(f"note: {notice}", file=sys.stderr)
-        rounds: list[Round] = []
-        shown = 0
-        for record in generator.rounds():
-            rounds.append(record)
-            if not options.json:
-                shown = _show(generator.text, shown)
-    finally:
-        signal.signal(signal.SIGINT, before)
+        generator = SpeculativeGenerator(pair, settings, stochastic=settings.stochastic)
+        with on_interrupt(generator.cancel):
+            header = generator.start(prompt)
+            seconds = {"load_seconds": loaded - started, "prefill_seconds": time.perf_counter() - loaded}
+            _tell_header(header)
+            out = None if options.json else TextOut(sys.stdout)
+            recorded = _follow(generator, header, out)
     end = generator.end
     assert end is not None
-    if options.json:
-        result = run_as_json(
-            header,
-            generator.settings,
-            generator.rule.id,
-            generator.tokens,
-            generator.statistics,
-            end,
-            rounds,
-            options.rounds,
-        )
-        print(json.dumps(result, allow_nan=False))
-        print(end.summary, file=sys.stderr)
+    if out is not None:
+        out.line(end.summary)
     else:
-        _show(end.text, shown)
-        print(f"\n{end.summary}")
-    if end.finish_reason == "error":
-        print(f"draftscope run: {end.notice}", file=sys.stderr)
-        return 1
-    return 130 if interrupted else 0
+        say(end.summary)
+        print_json(_object(recorded, generator, options, seconds))
+    if end.finish_reason in ("error", "cancelled"):
+        say(f"draftscope run: {end.finish_reason}: {end.notice}")
+    return EXIT_CODES[end.finish_reason]
 
 
-def _show(text: str, shown: int) -> int:
-    """Print what is new of the text; returns how much of it is shown now."""
-    fresh = text[shown:]
-    sys.stdout.write(_harmless(fresh) if sys.stdout.isatty() else fresh)
-    sys.stdout.flush()
-    return len(text)
+def _follow(generator: SpeculativeGenerator, header: RunHeader, out: TextOut | None) -> RecordedRun:
+    """Every round to its end: streamed to `out`, else recorded."""
+    recorded = Recording().begin(header)
+    for record in generator.rounds():
+        if record.index == 0:
+            say(f"rule: {record.rule} ({record.rule_label}): {record.rule_reason}")
+        if out is not None:
+            out.show(generator.text)
+        else:
+            recorded.append(record)
+    recorded.end = generator.end
+    if out is not None:
+        out.show(generator.text)
+    return recorded
 
 
-def _harmless(text: str) -> str:
-    """Control characters spelled out, so that a model's text can't steer the terminal."""
-    return "".join(c if c in "\n\t" or (c >= " " and not "\x7f" <= c <= "\x9f") else f"\\x{ord(c):02x}" for c in text)
+def _tell_header(header: RunHeader) -> None:
+    """Who runs, with which seed, and anything that isn't what was asked."""
+    drafting = "no draft" if header.draft is None else f"draft {describe(header.draft)}, drafter {header.drafter}"
+    k = header.settings.num_draft_tokens
+    say(f"target {describe(header.target)}; {drafting}, k {k}; seed {header.seed}; {header.backend}")
+    for notice in header.notices:
+        say(f"notice: {notice}")
+
+
+def _object(
+    recorded: RecordedRun, generator: SpeculativeGenerator, options: argparse.Namespace, seconds: dict[str, float]
+) -> dict[str, Any]:
+    from engine.run_json import run_object
+
+    rule = generator.rule
+    reason = recorded[len(recorded) - 1].rule_reason if len(recorded) else ""
+    found = run_object(recorded, (rule.id, rule.label, reason), options.rounds)
+    found["timings"] |= seconds
+    return found
