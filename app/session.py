@@ -8,14 +8,13 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
+from app.headless.request import DEFAULT_PROMPT, TOY_PROMPT
 from app.view import View
 from app.worker import BUNDLED, EngineRoom, PairSummary, Worker
 from engine.recording import RecordedRun, Recording
 from engine.rounds import Round, RunEnd, RunHeader
 from engine.settings import Settings, SettingsError
 
-DEFAULT_PROMPT = "It is a truth universally acknowledged, that"
-TOY_PROMPT = "the cat sat on"
 FRAME = 0.033  # seconds between two drains
 DRAIN_BUDGET = 0.006  # seconds of a frame for taking rounds in; the rest is the panels'
 TEACHING_PACE = 1.0  # seconds between rounds

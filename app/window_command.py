@@ -18,8 +18,9 @@ from engine.settings import SamplerSettings, Settings, SettingsError
 from engine.switches import diagnostics_from_environment, stochastic_from_environment
 
 if TYPE_CHECKING:
-    from PySide6.QtWidgets import QApplication, QWidget
+    from PySide6.QtWidgets import QApplication
 
+    from app.main_window import MainWindow
     from app.session import Session
 
 log = logging.getLogger("draftscope.app")
@@ -32,7 +33,7 @@ _MOST_STEPS = 500  # rounds to look for a rejection in
 def open_window(
     options: argparse.Namespace,
     engine: Callable[[], Any] | None = None,
-    on_open: Callable[[Session, QWidget], None] | None = None,
+    on_open: Callable[[Session, MainWindow], None] | None = None,
 ) -> int:
     """The window's whole life; returns the exit code.
 
@@ -120,23 +121,23 @@ def _live(
     options: argparse.Namespace,
     settings: Settings,
     engine: Callable[[], Any] | None,
-    on_open: Callable[[Session, QWidget], None] | None,
+    on_open: Callable[[Session, MainWindow], None] | None,
 ) -> int:
     from PySide6.QtCore import QSettings, QTimer
 
     from app import theme
     from app.session import TEACHING_PACE, Session
+    from app.settings_store import SettingsStore
     from app.worker import EngineRoom
 
     application.setApplicationName("draftscope")
     application.setOrganizationName("draftscope")
     application.setApplicationDisplayName("Draftscope")
     with tempfile.TemporaryDirectory(prefix="draftscope-") as scratch:
-        if options.grab:
-            # A picture shows the program as it comes, not one person's layout, and leaves no trace in it.
-            QSettings.setDefaultFormat(QSettings.Format.IniFormat)
-            QSettings.setPath(QSettings.Format.IniFormat, QSettings.Scope.UserScope, scratch)
-        theme.apply(application, options.theme)
+        # A picture shows the program as it comes, not one person's layout, and leaves no trace in it.
+        own = QSettings(f"{scratch}/settings.ini", QSettings.Format.IniFormat) if options.grab else None
+        store = SettingsStore(own)
+        theme.apply(application, options.theme or store.theme or "system")
         session = Session(EngineRoom if engine is None else engine)
         wakeup = _Interrupts(application)
         hook = sys.excepthook
@@ -148,7 +149,7 @@ def _live(
             session.configure(options.prompt, settings)
             from app.main_window import MainWindow
 
-            window: QWidget = MainWindow(session)
+            window = MainWindow(session, store)
             picture = _Picture(application, session, window, options) if options.grab else None
             size = options.size or (GRAB_SIZE if options.grab else None)
             if size is not None:
@@ -239,7 +240,7 @@ class _Picture:
     """Waits for what the picture shall show, saves it, and ends the program."""
 
     def __init__(
-        self, application: QApplication, session: Session, window: QWidget, options: argparse.Namespace
+        self, application: QApplication, session: Session, window: MainWindow, options: argparse.Namespace
     ) -> None:
         self._application, self._session, self._window, self._options = application, session, window, options
         self._steps = 0
@@ -313,6 +314,7 @@ class _Picture:
         run, options = self._session.view.run, self._options
         if run is not None and options.run and options.after is not None and len(run) < options.after:
             self._note(f"the run ended after {len(run)} rounds, before the {options.after} asked for")
+        self._window.toast.hide()
         picture = self._window.grab()
         wanted = options.size or GRAB_SIZE
         got = self._window.width(), self._window.height()

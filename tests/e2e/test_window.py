@@ -7,6 +7,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,10 +18,14 @@ ROOT = Path(__file__).parents[2]
 WORDS_OF_TROUBLE = ("Traceback", "QThread", "QObject::", "QPainter::", "libc++abi", "terminate called")
 
 
+SETTINGS = tempfile.TemporaryDirectory(prefix="draftscope-test-")
+
+
 def environment(**more: str) -> dict[str, str]:
+    """A child's environment: no display, and settings of its own."""
     kept = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")}
     path = os.pathsep.join(filter(None, (str(ROOT), kept.get("PYTHONPATH"))))
-    return {**kept, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1", **more}
+    return {**kept, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1", "XDG_CONFIG_HOME": SETTINGS.name, **more}
 
 
 def child(*arguments: str, timeout: float = 60, **more: str) -> subprocess.CompletedProcess[str]:

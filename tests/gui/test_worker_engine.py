@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.session import TOY_PROMPT, Session
+from app.headless.request import TOY_PROMPT
+from app.session import Session
 from engine.recording import RecordedRun
 from engine.rounds import Round
 from engine.settings import SamplerSettings, Settings
