@@ -113,8 +113,9 @@ class DockTitle(QWidget):
         self._close.setIcon(icons.icon("close", ink, side))
         self.update()
 
-    def minimumSizeHint(self) -> QSize:
-        return QSize(0, self.height())
+    def sizeHint(self) -> QSize:
+        # QDockWidget takes the title's height from here alone.
+        return QSize(super().sizeHint().width(), theme.line_height() + 6)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours, painter = theme.current(), QPainter(self)

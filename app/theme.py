@@ -369,6 +369,7 @@ QLineEdit[invalid="true"], QPlainTextEdit[invalid="true"], QComboBox[invalid="tr
 QAbstractSpinBox[invalid="true"] { background: @danger_tint@; border-color: @danger@; }
 
 QAbstractSpinBox { padding-right: 16px; }
+QAbstractSpinBox QLineEdit, QComboBox QLineEdit { border: none; background: transparent; padding: 0; min-height: 0; }
 QAbstractSpinBox::up-button {
     subcontrol-origin: border; subcontrol-position: top right; width: 15px; border: none; background: transparent;
 }
@@ -382,7 +383,7 @@ QAbstractSpinBox::down-arrow { image: url("@icons@/spin-down.svg"); width: 7px; 
 QAbstractSpinBox::up-arrow:disabled, QAbstractSpinBox::up-arrow:off { image: url("@icons@/spin-up-off.svg"); }
 QAbstractSpinBox::down-arrow:disabled, QAbstractSpinBox::down-arrow:off { image: url("@icons@/spin-down-off.svg"); }
 
-QComboBox { padding-right: 18px; }
+QComboBox { padding-right: 1px; }
 QComboBox::drop-down {
     subcontrol-origin: border; subcontrol-position: center right; width: 19px; border: none; background: transparent;
 }

@@ -1,0 +1,589 @@
+"""The window: menus, controls, banner, start page, the docks of the Inspect layout, and the status bar."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QActionGroup, QCloseEvent, QGuiApplication, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QApplication,
+    QDialog,
+    QDockWidget,
+    QInputDialog,
+    QMainWindow,
+    QMenu,
+    QMenuBar,
+    QMessageBox,
+    QStatusBar,
+    QVBoxLayout,
+    QWidget,
+)
+
+from app import icons, layout, theme
+from app.actions import ACTIONS, MENUS, make_actions, restyle, set_possible
+from app.controls import Controls
+from app.dialogs.help_viewer import HelpViewer, help_pages
+from app.dialogs.log_view import LogView
+from app.dialogs.model_chooser import ModelChooser
+from app.dialogs.prompt_editor import PromptEditor
+from app.dialogs.shortcut_sheet import ShortcutSheet
+from app.dock_title import DockTitle
+from app.messages import MessageLog, Toast
+from app.model_choice import TOY, Chosen, shown_name
+from app.notices import notices
+from app.panels.acceptance import AcceptancePanel
+from app.panels.banner import Banner
+from app.panels.distributions import DistributionsPanel
+from app.panels.kv_positions import KvPositionsPanel
+from app.panels.residual import ResidualPanel
+from app.panels.round_detail import RoundDetailPanel
+from app.panels.rounds_table import RoundsTablePanel
+from app.panels.start_page import StartPage
+from app.panels.token_stream import TokenStreamPanel
+from app.session import Session
+from app.settings_store import SCHEMA, SettingsStore
+from app.status_bar import StatusBar
+from app.view import View
+from app.worker import BUNDLED
+from engine.recording import OUTCOMES, RecordedRun
+from engine.settings import SettingsError
+
+log = logging.getLogger("draftscope.app")
+
+PANELS: dict[str, tuple[str, Callable[[View], QWidget]]] = {
+    "rounds": ("Rounds", RoundsTablePanel),
+    "stream": ("Token stream", TokenStreamPanel),
+    "round": ("Round", RoundDetailPanel),
+    "distributions": ("p and q", DistributionsPanel),
+    "residual": ("Residual", ResidualPanel),
+    "kv": ("KV positions", KvPositionsPanel),
+    "acceptance": ("Acceptance", AcceptancePanel),
+}
+
+
+class _Bottom(QStatusBar):
+    """Qt's status bar with nothing of its own: its layout would set the items apart from the edges."""
+
+    def __init__(self, status: StatusBar) -> None:
+        super().__init__()
+        self.setSizeGripEnabled(False)
+        self.setFixedHeight(status.height())
+        self._status = status
+        status.setParent(self)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self._status.setGeometry(self.rect())
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        pass
+
+
+class MainWindow(QMainWindow):
+    """The one window of a session."""
+
+    def __init__(self, session: Session, store: SettingsStore | None = None) -> None:
+        super().__init__()
+        self.session = session
+        self.store = store if store is not None else SettingsStore()
+        self.setWindowTitle("Draftscope")
+        self.setWindowIcon(icons.application_icon())
+        self.setDockNestingEnabled(True)
+        self.setAnimated(False)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)
+        self.log = MessageLog(self)
+        self.actions_by_name = make_actions(self)
+        self.controls = Controls(session, self.actions_by_name)
+        self.banner = Banner()
+        self.start_page = StartPage(session)
+        self.status = StatusBar(session)
+        self.docks: dict[str, QDockWidget] = {}
+        self._dialogs: dict[str, QDialog] = {}
+        self._errors: QMessageBox | None = None
+        self._narrow: bool | None = None
+        self._asked = Chosen()
+        self._make_top()
+        self.setCentralWidget(self.start_page)
+        self._make_docks()
+        self._make_bottom()
+        self.toast = Toast(self)
+        self._make_menus()
+        self._connect()
+        self.resize(theme.em() * 110, theme.line_height() * 56)
+        self.setMinimumSize(QSize(theme.em() * 60, theme.line_height() * 32))
+        chosen = self.store.theme
+        if chosen is not None and theme.scheme() == "system":
+            self._use_theme(chosen)
+        self._check_theme()
+        geometry = self.store.geometry()
+        if geometry is not None:
+            self.restoreGeometry(geometry)
+        self.start_page.setFocus()
+        self.refresh()
+
+    # What it is made of.
+
+    def _make_top(self) -> None:
+        """Menu bar, toolbars and banner stand in one widget over everything, as wide as the window."""
+        top = QWidget()
+        column = QVBoxLayout(top)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        self._menu_bar = QMenuBar(top)
+        for widget in (self._menu_bar, self.controls, self.banner):
+            column.addWidget(widget)
+        self.setMenuWidget(top)
+
+    def _make_bottom(self) -> None:
+        self.setStatusBar(_Bottom(self.status))
+
+    def _make_docks(self) -> None:
+        for name, (title, make) in PANELS.items():
+            dock = QDockWidget(title, self)
+            dock.setObjectName(f"dock-{name}")
+            dock.setAllowedAreas(Qt.DockWidgetArea.AllDockWidgetAreas)
+            panel = make(self.session.view)
+            dock.setWidget(panel)
+            dock.setTitleBarWidget(DockTitle(dock, panel))
+            self.docks[name] = dock
+            self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, dock)
+            dock.hide()
+
+    def _make_menus(self) -> None:
+        menus = {name: self._menu_bar.addMenu(name) for name in MENUS}
+        submenus: dict[str, QMenu] = {}
+        for spec in ACTIONS:
+            menu = menus[spec.menu]
+            if spec.after:
+                menu.addSeparator()
+            if spec.submenu is not None:
+                if spec.submenu not in submenus:
+                    submenus[spec.submenu] = menu.addMenu(spec.submenu)
+                menu = submenus[spec.submenu]
+            menu.addAction(self.actions_by_name[spec.name])
+            # A menu's action holds its shortcut only where its menu bar is shown; the window always is.
+            self.addAction(self.actions_by_name[spec.name])
+        toggles = [dock.toggleViewAction() for dock in self.docks.values()]
+        first = menus["Window"].actions()[0]
+        menus["Window"].insertActions(first, toggles)
+        for action in toggles:
+            action.setMenuRole(action.MenuRole.NoRole)
+        themes = QActionGroup(self)
+        for scheme in theme.SCHEMES:
+            themes.addAction(self.actions_by_name[f"theme_{scheme}"])
+        self.actions_by_name["help"].setVisible(bool(help_pages()))
+
+    def _connect(self) -> None:
+        for name, action in self.actions_by_name.items():
+            act = getattr(self, f"_do_{name}", None)
+            if act is not None:
+                action.triggered.connect(act)
+        session, view = self.session, self.session.view
+        session.state_changed.connect(self._on_state)
+        session.banner_changed.connect(self._refresh_banner)
+        session.configured.connect(self._refresh_banner)
+        session.pair_changed.connect(self._on_pair)
+        session.message.connect(self._on_message)
+        session.run_ended.connect(self._on_run_ended)
+        view.advanced.connect(self._on_advanced)
+        view.run_changed.connect(self.refresh)
+        view.cursor_moved.connect(self._refresh_live)
+        self.banner.pressed.connect(self._on_notice)
+        self.controls.edited.connect(self._refresh_banner)
+        self.controls.models_wanted.connect(self._load)
+        self.controls.chooser_wanted.connect(self._do_choose_models)
+        self.controls.prompt_editor_wanted.connect(self._do_edit_prompt)
+        self.status.cancel_wanted.connect(session.stop)
+        self.toast.details_wanted.connect(self._do_messages)
+        page = self.start_page
+        page.run_bundled.connect(self._run_bundled)
+        page.run_toy.connect(self._run_toy)
+        page.watch_bug.connect(self._watch_bug)
+        page.choose_models.connect(self._do_choose_models)
+        page.change_wanted.connect(self._change)
+        theme.notifier.changed.connect(self._restyle)
+
+    # What is possible, and what is shown.
+
+    def refresh(self) -> None:
+        """Follow the session's state in every action."""
+        for spec in ACTIONS:
+            if spec.needs is None:
+                continue
+            reason = self.session.can(spec.needs)
+            if spec.name == "run" and self.session.can("continue") is None:
+                reason = None
+            set_possible(self.actions_by_name[spec.name], reason)
+        self._refresh_live()
+        self._refresh_banner()
+
+    def _refresh_live(self) -> None:
+        self.actions_by_name["live"].setChecked(self.session.view.live and self.session.view.run is not None)
+
+    def _refresh_banner(self) -> None:
+        self.banner.show_notices(notices(self.session))
+
+    def _restyle(self) -> None:
+        restyle(self.actions_by_name)
+        for dock in self.docks.values():
+            panel = dock.widget()
+            if hasattr(panel, "restyle"):
+                panel.restyle(theme.current())
+
+    def _on_state(self, state: str) -> None:
+        if state == "failed" and self.session.pair is None:
+            self.controls.set_chosen(Chosen())
+        self.refresh()
+
+    def _on_pair(self) -> None:
+        pair = self.session.pair
+        self.controls.set_chosen(self._asked)
+        if pair is not None:
+            draft = f" / {shown_name(pair.draft)}" if pair.draft is not None else ""
+            self.setWindowTitle(f"Draftscope: {shown_name(pair.target)}{draft}")
+        self._refresh_banner()
+
+    def _on_advanced(self) -> None:
+        run = self.session.view.run
+        if self.start_page.isVisible() and run is not None and len(run):
+            self._show_docks()
+        if not self.actions_by_name["first_round"].isEnabled():
+            self.refresh()
+
+    def _on_message(self, kind: str, text: str) -> None:
+        self.log.add(kind, text)
+        if kind == "error":
+            self._show_error(text)
+        else:
+            self.toast.show_message(text)
+
+    def _show_error(self, text: str) -> None:
+        """One dialog for all that went wrong until it is closed; nothing waits for it."""
+        if self._errors is None:
+            box = QMessageBox(self)
+            box.setIcon(QMessageBox.Icon.Warning)
+            box.setWindowTitle("Draftscope")
+            box.setTextFormat(Qt.TextFormat.PlainText)
+            box.setStandardButtons(QMessageBox.StandardButton.Ok)
+            box.finished.connect(self._on_error_closed)
+            box.setText(text)
+            self._errors = box
+            box.open()
+        elif text not in self._errors.text():
+            self._errors.setText(f"{self._errors.text()}\n\n{text}")
+
+    def _on_error_closed(self) -> None:
+        if self._errors is not None:
+            self._errors.deleteLater()
+            self._errors = None
+
+    def _on_run_ended(self, run: RecordedRun) -> None:
+        if run.end is not None:
+            self.log.add("info", f"{run.end.finish_reason}: {run.end.notice}")
+            self.log.add("info", run.end.summary)
+            if run.end.finish_reason in ("stop", "length"):
+                self.toast.show_message(run.end.summary or run.end.notice)
+        self.refresh()
+
+    # Docks.
+
+    def _show_docks(self) -> None:
+        self.start_page.hide()
+        for dock in self.docks.values():
+            dock.show()
+        state = self.store.docks()
+        if state is None or not self.restoreState(state, SCHEMA):
+            self._arrange()
+
+    def _arrange(self) -> None:
+        self._narrow = layout.is_narrow(self.width())
+        layout.arrange(self, self.docks, self.width(), self._dock_height())
+
+    def _dock_height(self) -> int:
+        return self.height() - self.menuWidget().height() - self.statusBar().height()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if self.start_page.isVisible() or self._narrow is None:
+            return
+        narrow = layout.is_narrow(self.width())
+        if narrow != self._narrow:
+            self._narrow = narrow
+            self._fold_residual(narrow)
+
+    def _fold_residual(self, narrow: bool) -> None:
+        """A narrow window has the residual behind p and q, where both still stand side by side or in one place."""
+        first, second = self.docks["distributions"], self.docks["residual"]
+        if any(dock.isFloating() or dock.isHidden() for dock in (first, second)):
+            return
+        if self.dockWidgetArea(first) != self.dockWidgetArea(second):
+            return
+        if narrow:
+            self.tabifyDockWidget(first, second)
+            first.raise_()
+        elif second in self.tabifiedDockWidgets(first):
+            self.removeDockWidget(second)
+            self.splitDockWidget(first, second, Qt.Orientation.Horizontal)
+            second.show()
+        layout.size(self, self.docks, self.width(), self._dock_height())
+
+    # Runs and models.
+
+    def _problem(self) -> bool:
+        problem = self.controls.problem()
+        if problem is not None:
+            self._on_message("error", f"Nothing was run, because a field can't be used.\n\n{problem}")
+        return problem is not None
+
+    def _take_settings(self) -> None:
+        self.session.configure(self.controls.prompt(), self.controls.settings())
+
+    def _run_pair(self, wanted: Chosen) -> None:
+        if self._problem():
+            return
+        self._take_settings()
+        self._asked = wanted
+        if wanted.target == TOY:
+            self.session.run_toy()
+        else:
+            self.session.run_pair(wanted.target, wanted.draft)
+
+    def _run_bundled(self) -> None:
+        self._run_pair(Chosen(BUNDLED, BUNDLED))
+
+    def _run_toy(self) -> None:
+        self._run_pair(Chosen(TOY, TOY))
+
+    def _watch_bug(self) -> None:
+        self._change({"rewind": "legacy-rewind"})
+        self._run_pair(Chosen(BUNDLED, BUNDLED))
+
+    def _load(self, wanted: Chosen) -> None:
+        self._asked = wanted
+        if wanted.target == TOY:
+            self.session.load_toy()
+        else:
+            self.session.load(wanted.target, wanted.draft)
+
+    def _change(self, live: dict[str, object]) -> None:
+        try:
+            self.session.change(**live)
+        except SettingsError as error:
+            self._on_message("error", str(error))
+
+    def _on_notice(self, act: str, text: str) -> None:
+        if act == "kill_switch_off":
+            self._change({"kill_switch": False})
+        elif act == "rewind_correct":
+            self._change({"rewind": "correct"})
+        elif act == "rule_auto":
+            self._change({"rule": "auto"})
+        elif act == "first_drift":
+            self._do_first_drift()
+
+    # The actions, by the table's names.
+
+    def _do_run(self) -> None:
+        if self.session.can("continue") is None:
+            self.session.toggle_pause()
+        elif not self._problem():
+            self.session.start_run(self.controls.prompt(), self.controls.settings())
+
+    def _do_pause(self) -> None:
+        self.session.toggle_pause()
+
+    def _do_stop(self) -> None:
+        self.session.stop()
+
+    def _do_step(self) -> None:
+        if self.session.state == "paused":
+            self.session.view.follow_tail()
+            self.session.step_round()
+        elif not self._problem():
+            self.session.step_round(self.controls.prompt(), self.controls.settings())
+
+    def _do_new_seed(self) -> None:
+        self.controls.new_seed()
+
+    def _do_choose_models(self) -> None:
+        dialog = ModelChooser(self.controls.chosen, self)
+        dialog.accepted.connect(self._on_models_chosen)
+        self._open("models", dialog)
+
+    def _on_models_chosen(self) -> None:
+        dialog = self._dialogs["models"]
+        assert isinstance(dialog, ModelChooser)
+        self._load(dialog.chosen())
+
+    def _do_load_bundled(self) -> None:
+        self._load(Chosen(BUNDLED, BUNDLED))
+
+    def _do_load_toy(self) -> None:
+        self._load(Chosen(TOY, TOY))
+
+    def _do_edit_prompt(self) -> None:
+        pair = self.session.pair
+        dialog = PromptEditor(self.controls.prompt(), pair.encode if pair is not None else None, self)
+        dialog.accepted.connect(self._on_prompt_written)
+        self._open("prompt", dialog)
+
+    def _on_prompt_written(self) -> None:
+        dialog = self._dialogs["prompt"]
+        assert isinstance(dialog, PromptEditor)
+        self.session.configure(prompt=dialog.prompt())
+
+    def _do_copy_text(self) -> None:
+        run = self.session.view.run
+        if run is not None:
+            QGuiApplication.clipboard().setText(run.header.vocabulary.decode(run.tokens))
+            self.toast.show_message("The emitted text is on the clipboard.")
+
+    def _do_copy_summary(self) -> None:
+        run = self.session.view.run
+        if run is None or run.end is None:
+            self.toast.show_message("The run hasn't ended: its summary line comes with its end.")
+            return
+        QGuiApplication.clipboard().setText(run.end.summary)
+        self.toast.show_message("The summary line is on the clipboard.")
+
+    def _do_theme_system(self) -> None:
+        self._use_theme("system")
+
+    def _do_theme_light(self) -> None:
+        self._use_theme("light")
+
+    def _do_theme_dark(self) -> None:
+        self._use_theme("dark")
+
+    def _use_theme(self, scheme: str) -> None:
+        app = QApplication.instance()
+        assert isinstance(app, QApplication)
+        theme.apply(app, scheme)
+        self.store.theme = scheme
+        self._check_theme()
+
+    def _check_theme(self) -> None:
+        self.actions_by_name[f"theme_{theme.scheme()}"].setChecked(True)
+
+    def _do_first_round(self) -> None:
+        self.session.view.select(0)
+
+    def _do_last_round(self) -> None:
+        run = self.session.view.run
+        if run is not None:
+            self.session.view.select(len(run) - 1)
+
+    def _do_previous_round(self) -> None:
+        self.session.view.step_round(-1)
+
+    def _do_next_round(self) -> None:
+        self.session.view.step_round(1)
+
+    def _do_previous_position(self) -> None:
+        self.session.view.step_position(-1)
+
+    def _do_next_position(self) -> None:
+        self.session.view.step_position(1)
+
+    def _do_go_to_round(self) -> None:
+        run = self.session.view.run
+        if run is None or not len(run):
+            return
+        dialog = QInputDialog(self)
+        dialog.setInputMode(QInputDialog.InputMode.IntInput)
+        dialog.setWindowTitle("Go to Round")
+        dialog.setLabelText(f"Round, 0 to {len(run) - 1}:")
+        dialog.setIntRange(0, len(run) - 1)
+        dialog.setIntValue(max(self.session.view.round_index, 0))
+        dialog.intValueSelected.connect(self._on_round_named)
+        self._open("go", dialog)
+
+    def _on_round_named(self, index: int) -> None:
+        self.session.view.select(index)
+
+    def _do_previous_rejection(self) -> None:
+        view = self.session.view
+        self._go_to_rejection(reversed(range(max(view.round_index, 0))), "before")
+
+    def _do_next_rejection(self) -> None:
+        view = self.session.view
+        self._go_to_rejection(iter(range(view.round_index + 1, len(view.run) if view.run is not None else 0)), "after")
+
+    def _go_to_rejection(self, order: Iterator[int], where: str) -> None:
+        run = self.session.view.run
+        if run is None:
+            return
+        outcomes = run.column("outcome")
+        replaced = (OUTCOMES.index("rejected"), OUTCOMES.index("degenerate"))
+        found = next((i for i in order if outcomes[i] in replaced), None)
+        if found is None:
+            self.toast.show_message(f"No draft was rejected {where} round {self.session.view.round_index}.")
+        else:
+            self.session.view.select(found)
+
+    def _do_first_drift(self) -> None:
+        run = self.session.view.run
+        if run is not None and run.first_drift is not None:
+            self.session.view.select(run.first_drift)
+        else:
+            self.toast.show_message("Drift is 0 in every round.")
+
+    def _do_live(self) -> None:
+        self.session.view.follow_tail()
+        self._refresh_live()
+
+    def _do_messages(self) -> None:
+        self._open("log", LogView(self.log, self))
+
+    def _do_reset_layout(self) -> None:
+        self.store.forget_docks()
+        if not self.start_page.isVisible():
+            self._arrange()
+
+    def _do_help(self) -> None:
+        self._open("help", HelpViewer(self))
+
+    def _do_shortcuts(self) -> None:
+        self._open("shortcuts", ShortcutSheet(self))
+
+    def _do_about(self) -> None:
+        from app.__main__ import version
+
+        box = QMessageBox(self)
+        box.setWindowTitle("About Draftscope")
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        mlx = self.session.mlx_version or "not loaded yet"
+        box.setText(
+            f"Draftscope {version()}\n\nSee what a drafter proposed, what the target kept, and why.\n\n"
+            f"MLX {mlx}, {self.session.backend or 'backend known once MLX is loaded'}\nApache License 2.0"
+        )
+        self._open("about", box)
+
+    def _do_close(self) -> None:
+        self.close()
+
+    def _do_quit(self) -> None:
+        self.close()
+
+    def _open(self, name: str, dialog: QDialog) -> None:
+        """Show a dialog that blocks nothing; a second call brings a new one in its place."""
+        before = self._dialogs.pop(name, None)
+        if before is not None:
+            before.close()
+            before.deleteLater()
+        self._dialogs[name] = dialog
+        dialog.open() if name in ("models", "prompt", "go", "about") else dialog.show()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        state = None if self.start_page.isVisible() or self._nothing_shown() else self.saveState(SCHEMA)
+        self.store.save_layout(self.saveGeometry(), state)
+        for dialog in self._dialogs.values():
+            dialog.close()
+        if self._errors is not None:
+            self._errors.close()
+        self.log.close()
+        super().closeEvent(event)
+
+    def _nothing_shown(self) -> bool:
+        return all(dock.isHidden() for dock in self.docks.values())
