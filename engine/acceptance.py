@@ -105,6 +105,9 @@ def _match(v: Verification, wanted: mx.array) -> Verdict:
 
 def reject_and_resample(v: Verification) -> Verdict:
     """stochastic: keep d iff p(d) > 0 and u q(d) <= p(d); on rejection draw from norm(relu(p - q))."""
+    if v.k == 0:  # nothing was proposed: the draw from p is all there is
+        token, _ = draw_replacement(v, mx.array(0))
+        return Verdict(mx.zeros((0,), dtype=mx.bool_), mx.array(0), token)
     if v.q is None:
         raise ValueError("the stochastic rule needs the drafter's distribution q")
     u = v.keys.uniforms(ACCEPT, v.k)

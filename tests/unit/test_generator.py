@@ -186,9 +186,12 @@ def test_proposals_of_the_last_round_are_counted_as_drafted() -> None:
     assert [e.source for e in records[-1].emitted] == ["accepted", "accepted"]
 
 
+@pytest.mark.parametrize("stochastic", [True, False])
 @pytest.mark.parametrize("k", [0, 1, 5, 8])
-def test_every_full_round_has_k_proposals(k: int) -> None:
-    records = run(SpeculativeGenerator(toy_pair(), Settings(num_draft_tokens=k, max_tokens=40, seed=2)))
+def test_every_full_round_has_k_proposals(k: int, stochastic: bool) -> None:
+    settings = Settings(num_draft_tokens=k, max_tokens=40, seed=2)
+    records = run(SpeculativeGenerator(toy_pair(), settings, stochastic=stochastic))
+    assert sum(len(record.emitted) for record in records) == 40
     assert {record.k for record in records[:-1]} <= {k, *range(k)}
     assert all(record.k == k for record in records if record.context_length + k <= 4 + 40 - k)
     if k == 0:
