@@ -110,6 +110,11 @@ class DistributionsPanel(BarRows):
         )
         self._top = TitleCombo("Number of tokens", "How many tokens to show; the rest is one bar")
         self._stage = TitleCombo("Stage of the sampler chain", "")
+        # The dock's title takes these over; until then they stay out of sight without being hidden themselves.
+        shelf = QWidget(self)
+        shelf.hide()
+        for control in self.title_widgets():
+            control.setParent(shelf)
         self._axis.chosen.connect(self._on_axis)
         self._top.chosen.connect(self._options.set_top_n)
         self._stage.chosen.connect(self._on_stage)
@@ -203,7 +208,7 @@ class DistributionsPanel(BarRows):
         name = "p and q" if data.q is not None else "p"
         parts = []
         if data.q is not None:
-            text, _ = identity(record.drafts[position].sum_min, data.residual_mass)
+            text = identity(record.drafts[position].sum_min, data.residual_mass)[0].replace("min(p, q)", "min")
             parts.append(text if stage == FINAL or not text else f"final: {text}")
         elif position < record.k:
             parts.append("the drafter reports no q")
