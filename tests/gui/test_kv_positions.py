@@ -1,0 +1,129 @@
+"""The KV positions: the verdict on the drift, columns or bars, and choosing rounds."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from fakes import FakeRounds, end_run, fake_header, fake_run
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QColor, QFontMetrics
+
+from app.panels.kv_positions import BARS, CELLS, EMPTY, KvPositionsPanel, cell_text, layers_agree
+from app.panels.round_axis import RoundAxis
+from app.view import View
+from engine.recording import RecordedRun
+
+
+@pytest.fixture
+def view(qtbot) -> View:
+    return View()
+
+
+@pytest.fixture
+def panel(qtbot, view: View) -> KvPositionsPanel:
+    panel = KvPositionsPanel(view)
+    qtbot.addWidget(panel)
+    panel.resize(1440, 60)
+    panel.show()
+    return panel
+
+
+def verdict(panel: KvPositionsPanel) -> str:
+    return panel.title_widgets()[0].text()  # type: ignore[attr-defined]
+
+
+def red_columns(panel: KvPositionsPanel) -> list[int]:
+    image, red = panel.grab().toImage(), QColor(panel._colours.danger)
+    y = panel.height() - QFontMetrics(panel._mono).height() - 2
+    return [x for x in range(panel._axis.gutter, image.width()) if image.pixelColor(x, y) == red]
+
+
+def test_without_a_run(panel, view) -> None:
+    assert (panel.title_context(), verdict(panel)) == ("", "")
+    assert panel.spoken() == EMPTY
+    panel.grab()
+    panel.tip(700)
+
+
+def test_a_run_without_drift(panel, view) -> None:
+    view.show_run(fake_run(26, distributions=False))
+    assert panel.title_context() == CELLS
+    assert verdict(panel) == "✓ drift 0 in all 26 rounds"
+    end = view.round.main_cache.end
+    assert f"main {end} of {end} expected" in panel.spoken()
+    assert panel.spoken().endswith("all layers agree")
+
+
+def test_drift_here_and_at_the_end(panel, view) -> None:
+    run = fake_run(20, distributions=False, legacy=True)
+    view.show_run(run)
+    view.select(4)
+    assert verdict(panel) == f"▲ drift {run[4].drift} here, {run[19].drift} in the last round"
+    end_run(run)
+    view.notify_advanced()
+    assert verdict(panel) == f"▲ drift {run[4].drift} here, {run[19].drift} at the end"
+    assert panel.title_context() == BARS
+
+
+def test_bars_grow_with_the_drift_and_are_bounded(panel, view) -> None:
+    view.show_run(fake_run(3000, distributions=False, legacy=True))
+    axis = RoundAxis.for_view(view).map(panel.width())
+    assert len(axis.bucket_starts()) <= axis.right - axis.left + 1
+    # The drift of a drifting run only grows, so the last column is the tallest.
+    red = red_columns(panel)
+    assert red
+    assert max(red) >= axis.right - 3
+
+
+def test_many_rounds_without_drift_leave_bars_empty(panel, view) -> None:
+    view.show_run(fake_run(3000, distributions=False))
+    assert panel.title_context() == BARS
+    assert red_columns(panel) == []
+
+
+def test_a_click_selects_the_round_under_it(panel, view, qtbot) -> None:
+    view.show_run(fake_run(26, distributions=False))
+    axis = RoundAxis.for_view(view).map(panel.width())
+    qtbot.mouseClick(panel, Qt.MouseButton.LeftButton, pos=QPoint(round(axis.centre(7)), 20))
+    assert (view.round_index, view.live) == (7, False)
+    qtbot.mouseClick(panel, Qt.MouseButton.LeftButton, pos=QPoint(20, 20))
+    assert view.round_index == 7
+
+
+def test_a_drafter_without_a_cache(panel, view) -> None:
+    run = RecordedRun(fake_header())
+    run.append(dataclasses.replace(FakeRounds(distributions=False).next(), draft_cache=None))
+    view.show_run(run)
+    assert "the drafter has no cache" in verdict(panel)
+    assert "draft: no cache" in panel.spoken()
+    panel.grab()
+    assert "draft: no cache" in panel.tip(10)
+
+
+def test_a_refed_round_and_layers_that_disagree(panel, view) -> None:
+    run, source = RecordedRun(fake_header()), FakeRounds(distributions=False)
+    run.append(source.next())
+    record = source.next()
+    draft = dataclasses.replace(record.draft_cache, refed=3, layers_end=(4, 5))
+    run.append(dataclasses.replace(record, draft_cache=draft))
+    view.show_run(run)
+    assert not layers_agree(run[1])
+    assert "layers disagree" in panel.spoken()
+    assert "3 tokens forwarded anew" in panel.tip(10)
+    panel.grab()
+
+
+def test_cell_text() -> None:
+    main = FakeRounds(distributions=False).next().main_cache
+    assert cell_text(dataclasses.replace(main, forwarded=5, trim_done=(2,))) == ("+5", "-2")
+    assert cell_text(dataclasses.replace(main, forwarded=5, trim_done=(0,))) == ("+5", "")
+    assert cell_text(None) == ("", "")
+
+
+def test_the_main_cache_off_is_said(panel, view) -> None:
+    run = RecordedRun(fake_header())
+    record = FakeRounds(distributions=False).next()
+    run.append(dataclasses.replace(record, main_cache=dataclasses.replace(record.main_cache, end=3)))
+    view.show_run(run)
+    assert verdict(panel) == "▲ the main cache is off since round 0"
