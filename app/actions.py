@@ -107,7 +107,7 @@ ACTIONS = (
         after=True,
     ),
     ActionSpec("run", "Run", "Run", "Run the prompt, or go on after a pause", ("F5",), "play", "run"),
-    ActionSpec("pause", "Pause", "Run", "Pause at the end of this round, or go on", ("F6",), "pause", "toggle_pause"),
+    ActionSpec("pause", "Pause", "Run", "Pause at the end of this round", ("F6",), "pause", "pause"),
     ActionSpec("stop", "Stop", "Run", "End the run after this round", ("Shift+F5",), "stop", "stop"),
     ActionSpec("step", "Step round", "Run", "Run one round, then pause", ("F10",), "step", "step"),
     ActionSpec(

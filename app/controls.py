@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import secrets
 from collections.abc import Callable
+from typing import Any
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction, QColor, QPainter, QPaintEvent, QResizeEvent
@@ -78,7 +79,7 @@ class _Group(QWidget):
         super().__init__()
         line = QHBoxLayout(self)
         line.setContentsMargins(0, 0, 0, 0)
-        line.setSpacing(6)
+        line.setSpacing(5)
         name = QLabel(label)
         name.setTextFormat(Qt.TextFormat.PlainText)
         name.setForegroundRole(name.palette().ColorRole.PlaceholderText)
@@ -183,7 +184,7 @@ class Controls(QWidget):
         self.prompt_line = QLineEdit()
         self.prompt_line.setAccessibleName("Prompt")
         self.prompt_line.setFont(theme.ui_font(0.92))
-        self.prompt_line.setMinimumWidth(theme.em() * 8)
+        self.prompt_line.setMinimumWidth(theme.em() * 6)
 
     def _make_first_row(self) -> dict[str, ActionButton]:
         self.first_row = _Row()
@@ -215,12 +216,11 @@ class Controls(QWidget):
 
     def _make_second_row(self) -> None:
         self.second_row = _Row()
-        self.second_row.line.setSpacing(8)
+        self.second_row.line.setSpacing(7)
         self.prompt_button = self._tool("edit", BY_NAME["edit_prompt"].about)
         self.dice = self._tool("dice", BY_NAME["new_seed"].about)
-        self.more_button = self._tool("sliders", BY_NAME["more"].about)
-        self.more_button.setText(" More…")
-        self.more_button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.more_button = self._tool("", BY_NAME["more"].about)
+        self.more_button.setText("More…")
         self.more_button.setCheckable(True)
         f = self.fields
         self.groups = {
@@ -279,7 +279,7 @@ class Controls(QWidget):
 
     def settings(self) -> Settings:
         """What the fields and toggles ask for. Raises SettingsError that names the field."""
-        values = {name: field.value() for name, field in self.fields.items()}
+        values: dict[str, Any] = {name: field.value() for name, field in self.fields.items()}
         own = {name: values[name] for name in _SAMPLER if name in values}
         own["penalize_prompt"] = self.more.penalize_prompt.isChecked()
         sampler = dataclasses.replace(self._base.sampler, **own)
@@ -287,7 +287,7 @@ class Controls(QWidget):
         if not self.more.as_target.isChecked():
             draft = dataclasses.replace(sampler, **{name: values[f"draft.{name}"] for name in _DRAFT})
         rest = {name: value for name, value in values.items() if name not in own and "." not in name}
-        toggles = {name: self._actions[name].isChecked() for name in _TOGGLES}
+        toggles: dict[str, Any] = {name: self._actions[name].isChecked() for name in _TOGGLES}
         return dataclasses.replace(self._base, sampler=sampler, draft_sampler=draft, **rest, **toggles)
 
     def set_settings(self, settings: Settings) -> None:
@@ -374,7 +374,7 @@ class Controls(QWidget):
         self.edited.emit()
 
     def _on_toggle(self) -> None:
-        live = {name: self._actions[name].isChecked() for name in _TOGGLES}
+        live: dict[str, Any] = {name: self._actions[name].isChecked() for name in _TOGGLES}
         changed = {name: value for name, value in live.items() if value != getattr(self._session.settings, name)}
         self._base = dataclasses.replace(self._base, **live)
         if changed:
@@ -473,10 +473,10 @@ class Controls(QWidget):
         self.dice.setEnabled(edit is None)
         for button, name in ((self.prompt_button, "edit_prompt"), (self.dice, "new_seed")):
             button.setToolTip(tooltip(BY_NAME[name], edit))
-        for name, box in self._toggles.items():
+        for name, toggle in self._toggles.items():
             set_possible(self._actions[name], live)
-            box.setEnabled(live is None)
-            box.setToolTip(tooltip(BY_NAME[name], live))
+            toggle.setEnabled(live is None)
+            toggle.setToolTip(tooltip(BY_NAME[name], live))
 
     # Narrow windows: what has no room goes, in a fixed order.
 
@@ -528,7 +528,7 @@ class Controls(QWidget):
     def restyle(self) -> None:
         """Draw the icons in the palette in use."""
         ink = theme.current().text
-        for button in (self.prompt_button, self.dice, self.more_button):
+        for button in (self.prompt_button, self.dice):
             button.setIcon(icons.icon(button.objectName(), ink))
             side = round(theme.em() * 1.1)
             button.setIconSize(QSize(side, side))

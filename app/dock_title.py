@@ -71,9 +71,9 @@ class DockTitle(QWidget):
         layout.setSpacing(8)
         layout.addWidget(self._name)
         layout.addWidget(self._context, 1)
-        controls = getattr(panel, "title_widgets", list)()
-        for control in controls:
-            layout.addWidget(control)
+        if hasattr(panel, "title_widgets"):
+            for control in panel.title_widgets():
+                layout.addWidget(control)
         # The buttons stand close together, a little apart from the panel's own controls.
         layout.addSpacing(4)
         layout.addWidget(self._float)

@@ -133,6 +133,7 @@ class MainWindow(QMainWindow):
         self._menu_bar = QMenuBar(top)
         for widget in (self._menu_bar, self.controls, self.banner):
             column.addWidget(widget)
+        self._top = top
         self.setMenuWidget(top)
 
     def _make_bottom(self) -> None:
@@ -295,13 +296,15 @@ class MainWindow(QMainWindow):
         state = self.store.docks()
         if state is None or not self.restoreState(state, SCHEMA):
             self._arrange()
+        self._narrow = layout.is_narrow(self.width())
+        self.docks["rounds"].widget().setFocus()
 
     def _arrange(self) -> None:
         self._narrow = layout.is_narrow(self.width())
         layout.arrange(self, self.docks, self.width(), self._dock_height())
 
     def _dock_height(self) -> int:
-        return self.height() - self.menuWidget().height() - self.statusBar().height()
+        return self.height() - self._top.height() - self.statusBar().height()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -76,6 +76,7 @@ class Toast(QWidget):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
+        self._over = parent
         self._danger = False
         self._label = QLabel()
         self._label.setTextFormat(Qt.TextFormat.PlainText)
@@ -112,7 +113,7 @@ class Toast(QWidget):
         self.details_wanted.emit()
 
     def _place(self) -> None:
-        parent = self.parentWidget()
+        parent = self._over
         width = min(theme.em() * 42, parent.width() - 20)
         inner = width - self._details.sizeHint().width() - 14 - 8 - 10
         height = max(self._label.heightForWidth(inner), self._details.sizeHint().height()) + 14

@@ -55,6 +55,7 @@ class ModelBox(ChoiceField):
         self._role = role
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.setMaximumWidth(theme.em() * 13)
+        self.setFont(theme.ui_font(0.92))
         self.activated.connect(self._on_activated)
 
     def show_choices(self, bundled: str, current: str | None, name: str, allow_nothing: bool) -> None:

@@ -90,9 +90,12 @@ class MoreSettings(QWidget):
                 grid.addWidget(_label(name), index, 0)
             first = 1 if name else 0
             for column, widget in enumerate(widgets, start=first):
-                span = 3 - column if widget is widgets[-1] and len(widgets) == 1 else 1
-                grid.addWidget(widget, index, column, 1, span)
-                widget.setFixedHeight(theme.line_height() + 6)
+                if len(widgets) > 1:
+                    grid.addWidget(widget, index, column)
+                elif isinstance(widget, NumberField):
+                    grid.addWidget(widget, index, column, 1, 3 - column, Qt.AlignmentFlag.AlignLeft)
+                else:
+                    grid.addWidget(widget, index, column, 1, 3 - column)
         grid.setRowStretch(len(rows) + 1, 1)
         return grid
 

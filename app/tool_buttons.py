@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from PySide6.QtCore import QRect, QSize, Qt
-from PySide6.QtGui import QAction, QColor, QFontMetrics, QPainter, QPaintEvent
+from PySide6.QtGui import QAction, QColor, QFont, QFontMetrics, QIcon, QPainter, QPaintEvent
 from PySide6.QtWidgets import QStyle, QStyleOptionToolButton, QToolButton, QWidget
 
 from app import icons, theme
@@ -50,7 +50,7 @@ class ActionButton(QToolButton):
     def _shown_key(self) -> str:
         return self._key if self._size == FULL and self._words else ""
 
-    def _word_font(self):  # type: ignore[no-untyped-def]
+    def _word_font(self) -> QFont:
         return theme.ui_font(1.0, 600 if self.property("primary") else 400)
 
     def width_for(self, size: int) -> int:
@@ -76,7 +76,7 @@ class ActionButton(QToolButton):
     def paintEvent(self, event: QPaintEvent) -> None:
         option = QStyleOptionToolButton()
         self.initStyleOption(option)
-        option.text, option.icon = "", icons.QIcon()
+        option.text, option.icon = "", QIcon()
         painter = QPainter(self)
         self.style().drawComplexControl(QStyle.ComplexControl.CC_ToolButton, option, painter, self)
         colours, enabled = theme.current(), self.isEnabled()

@@ -42,10 +42,10 @@ class _Browser(QTextBrowser):
         self.setOpenLinks(False)
         self.setOpenExternalLinks(False)
 
-    def loadResource(self, kind: int, name: QUrl) -> object:
-        folder = help_folder().resolve()
-        wanted = (folder / name.path()).resolve()
-        local = not name.scheme() or name.isLocalFile()
+    def loadResource(self, kind: int, name: QUrl | str) -> object:
+        folder, url = help_folder().resolve(), QUrl(name)
+        wanted = (folder / url.path()).resolve()
+        local = not url.scheme() or url.isLocalFile()
         if local and wanted.is_relative_to(folder) and wanted.suffix == ".png" and wanted.is_file():
             return QImage(str(wanted))
         return None

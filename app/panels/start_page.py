@@ -45,24 +45,28 @@ def _label(text: str = "", scale: float = 1.0, weight: int = 400, quiet: bool = 
 
 
 class Card(QWidget):
-    """A frame with round corners; `inside` is its layout, `split` draws lines between what stands in it."""
+    """A frame with round corners around rows; `split` draws lines between them."""
 
     def __init__(self, split: bool = False) -> None:
         super().__init__()
         self._split = split
-        self.inside = QVBoxLayout(self)
-        self.inside.setContentsMargins(1, 1, 1, 1)
-        self.inside.setSpacing(1 if split else 0)
+        self._rows: list[QWidget] = []
+        self._inside = QVBoxLayout(self)
+        self._inside.setContentsMargins(1, 1, 1, 1)
+        self._inside.setSpacing(1 if split else 0)
+
+    def add(self, row: QWidget) -> None:
+        """One more row below the others."""
+        self._rows.append(row)
+        self._inside.addWidget(row)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(QPen(QColor(theme.current().line), 1))
         painter.drawRoundedRect(self.rect().adjusted(0, 0, -1, -1).toRectF().translated(0.5, 0.5), 5, 5)
-        if self._split:
-            for index in range(1, self.inside.count()):
-                widget = self.inside.itemAt(index).widget()
-                painter.fillRect(1, widget.geometry().top() - 1, self.width() - 2, 1, QColor(theme.current().line))
+        for row in self._rows[1:] if self._split else ():
+            painter.fillRect(1, row.geometry().top() - 1, self.width() - 2, 1, QColor(theme.current().line))
 
 
 class _Icon(QWidget):
@@ -221,7 +225,7 @@ class StartPage(QScrollArea):
             button.setAccessibleDescription(title)
             button.setFixedWidth(round(theme.em() * 8.6))
             self._starters.append(button)
-            card.inside.addWidget(self._way(icon, title, text, button))
+            card.add(self._way(icon, title, text, button))
         return card
 
     def _way(self, icon: str, title: str, about: str, button: QPushButton) -> QWidget:
@@ -263,7 +267,7 @@ class StartPage(QScrollArea):
         self.mend.clicked.connect(self._on_mend)
         line.addLayout(words, 1)
         line.addWidget(self.mend)
-        card.inside.addWidget(row)
+        card.add(row)
         return card
 
     def _computer(self) -> Card:
@@ -281,7 +285,7 @@ class StartPage(QScrollArea):
             value.setWordWrap(True)
             value.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
             grid.addWidget(value, row, 1)
-        card.inside.addWidget(box)
+        card.add(box)
         return card
 
     def _hints(self) -> QWidget:
