@@ -237,7 +237,10 @@ def test_a_prompt_of_one_space_is_refused(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize("options", [("--target", "/nowhere/model"), ("--draft", "/nowhere/model")])
-def test_a_folder_that_is_not_there_is_refused(capsys: Capture, options: tuple[str, ...]) -> None:
+def test_a_folder_that_is_not_there_is_refused_before_any_is_loaded(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("engine.models.load_model_folder", lambda *_: pytest.fail("a model was loaded"))
     done = command(capsys, "run", *options)
     assert (done.code, done.out) == (2, "")
     assert done.err.count("\n") == 1
