@@ -15,7 +15,9 @@ from engine.recording import RecordedRun, Recording
 from engine.rounds import Round, RunEnd, RunHeader
 from engine.settings import Settings, SettingsError
 
-FRAME = 0.033  # seconds between two drains
+FRAME = 0.033  # seconds between two drains at least
+LONGEST_FRAME = 0.1  # and at most, however long painting takes
+PAUSE_PER_WORK = 4  # a frame of cost c comes every 4 c at most, which leaves the interpreter to the engine
 DRAIN_BUDGET = 0.006  # seconds of a frame for taking rounds in; the rest is the panels'
 TEACHING_PACE = 1.0  # seconds between rounds
 
@@ -97,11 +99,15 @@ class Session(QObject):
         self._then: Callable[[], None] | None = None
         self._prompt_before_toy: str | None = None
         self._recorded: tuple[int, RecordedRun] | None = None
-        self._last_frame = 0.0
+        self._began = 0.0
+        self._next_frame = 0.0
         self._frame_timer = QTimer(self)
         self._frame_timer.setSingleShot(True)
         self._frame_timer.setTimerType(Qt.TimerType.PreciseTimer)
         self._frame_timer.timeout.connect(self._frame)
+        self._painted_timer = QTimer(self)
+        self._painted_timer.setSingleShot(True)
+        self._painted_timer.timeout.connect(self._painted)
         self.worker.arrived.connect(self._on_arrived)
         self.worker.state_changed.connect(self._on_state)
         self.worker.loaded.connect(self._on_loaded)
@@ -223,6 +229,7 @@ class Session(QObject):
         """Stop everything; False if the worker is still busy after `timeout` seconds."""
         self._then = None
         self._frame_timer.stop()
+        self._painted_timer.stop()
         return self.worker.shutdown(timeout)
 
     # What the worker tells.
@@ -293,18 +300,23 @@ class Session(QObject):
     # Frames: they follow what arrives, so nothing ticks while nothing happens.
 
     def _on_arrived(self) -> None:
-        if not self._frame_timer.isActive():
-            wait = self._last_frame + FRAME - time.perf_counter()
+        if not self._frame_timer.isActive() and not self._painted_timer.isActive():
+            wait = self._next_frame - time.perf_counter()
             self._frame_timer.start(max(0, int(wait * 1000)))
 
     def _frame(self) -> None:
+        self._began = time.perf_counter()
         self._take_in(DRAIN_BUDGET)
+        self._painted_timer.start(0)  # comes after the paints that the panels have asked for
+
+    def _painted(self) -> None:
+        cost = time.perf_counter() - self._began
+        self._next_frame = self._began + min(max(FRAME, PAUSE_PER_WORK * cost), LONGEST_FRAME)
         if self.worker.waiting:
             self._on_arrived()
 
     def _take_in(self, budget: float) -> None:
         """Record what has arrived and tell the view at most once."""
-        self._last_frame = time.perf_counter()
         advanced = False
         ended = []
         for run_id, item in self.worker.drain(budget):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -135,10 +136,22 @@ def test_the_view_hears_at_most_once_a_frame(qtbot, session, script) -> None:
     assert session.view.round_index == 1999
 
 
+def test_costly_painting_slows_the_frames_not_the_engine(qtbot, session, script) -> None:
+    """Frames leave time between them in proportion to what they cost; every round still arrives."""
+    script.round_delay = 0.001
+    session.view.advanced.connect(lambda: time.sleep(0.02))
+    session.start_run()
+    qtbot.waitUntil(lambda: session._next_frame - session._began >= 4 * 0.02, timeout=5000)
+    session.stop()
+    wait_for(qtbot, session, "ready")
+    assert len(session.view.run) == len(script.named("round"))
+
+
 def test_nothing_ticks_in_a_pause(qtbot, paused) -> None:
     """Idle CPU: no timer runs while no round arrives."""
     qtbot.wait(80)
     assert not paused._frame_timer.isActive()
+    assert not paused._painted_timer.isActive()
     frames: list[int] = []
     paused._frame_timer.timeout.connect(lambda: frames.append(1))
     qtbot.wait(150)
