@@ -8,7 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 import pyqtgraph as pg
 from PySide6.QtCore import QRect, QSize, Qt, Signal
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPen, QResizeEvent, QShowEvent, QWheelEvent
+from PySide6.QtGui import (
+    QFontMetrics,
+    QKeyEvent,
+    QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
+    QResizeEvent,
+    QShowEvent,
+    QWheelEvent,
+)
 from PySide6.QtWidgets import QWidget
 
 from app import theme
@@ -17,7 +27,7 @@ from app.panels.acceptance_data import AcceptanceData, Reading, ratio, thin_extr
 from app.panels.bars import BarRow, BarRows, BarTable
 from app.panels.chips import colour
 from app.panels.round_axis import AxisMap, RoundAxis
-from app.panels.title_controls import CopiesTable, Segments, Table, TitleCombo, draw_sentence, exact
+from app.panels.title_controls import CopiesTable, Segments, Table, TitleCombo, draw_sentence, exact, shelve
 from app.theme import Palette
 from app.view import View
 
@@ -73,8 +83,10 @@ class Legend(QWidget):
         return min(max((self.height() - 4) // max(len(self._rows), 1), line), line + 4)
 
     def _room(self) -> int:
-        fits = max((self.height() - 2) // self._pitch(), 1)
-        return len(self._rows) if fits >= len(self._rows) else max(fits - 1, 1)
+        if (self.height() - 2) // self._pitch() >= len(self._rows):
+            return len(self._rows)
+        hint = QFontMetrics(theme.ui_font(0.77)).height()
+        return max((self.height() - 3 - hint) // self._pitch(), 1)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours, painter, pitch = theme.current(), QPainter(self), self._pitch()
@@ -111,15 +123,14 @@ class Legend(QWidget):
         flags = Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine
         right = self.width() - 11
         painter.setFont(theme.mono_font(0.85))
-        n_width = painter.fontMetrics().horizontalAdvance("n 00000")
-        # A narrow gutter gives up n last, after the room between the columns.
-        if self.width() < 17 * em:
-            n_width = painter.fontMetrics().horizontalAdvance(row.n) if self.width() >= 14 * em else 0
+        # A narrow gutter gives up n last.
+        widest = max((len(r.n) for r in self._rows), default=0)
+        n_width = painter.fontMetrics().horizontalAdvance("0" * widest) if self.width() >= 14 * em else 0
         if n_width:
             painter.setPen(colour(colours.text2))
-            area = QRect(right - n_width - em, top, n_width + em, pitch)
+            area = QRect(right - n_width - 2, top, n_width + 2, pitch)
             painter.drawText(area, Qt.AlignmentFlag.AlignRight | flags, row.n)
-            right -= n_width + round(0.4 * em)
+            right -= n_width + em
         painter.setFont(theme.mono_font(0.92))
         painter.setPen(colour(colours.text))
         value_width = painter.fontMetrics().horizontalAdvance("0.0000")
@@ -128,7 +139,7 @@ class Legend(QWidget):
         )
         painter.setFont(theme.ui_font(0.92))
         left = 10 + sample + round(0.7 * em)
-        room = right - value_width - left - 6
+        room = right - value_width - left - 4
         name = painter.fontMetrics().elidedText(row.name, Qt.TextElideMode.ElideRight, max(room, 0))
         painter.drawText(QRect(left, top, max(room, 0), pitch), flags, name)
 
@@ -143,12 +154,12 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
     """The plot on the shared round axis: fixed range, curves updated in place; the mouse moves the cursor."""
 
     def __init__(self, axis: RoundAxis, parent: QWidget) -> None:
-        super().__init__(parent)
+        super().__init__(parent, enableMenu=False)
         self._axis = axis
         self.setAccessibleName("Acceptance plot")
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         item = self.getPlotItem()
-        item.setMenuEnabled(False)
+        item.ctrlMenu.setParent(self)  # made all the same; without an owner it would outlive the plot
         item.hideButtons()
         item.setMouseEnabled(False, False)
         item.disableAutoRange()
@@ -162,10 +173,10 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
         self._bottom.setStyle(tickTextOffset=2)
         self._bottom.setHeight(theme.line_height())
         item.layout.setContentsMargins(0, round(theme.em() * 0.5), axis.right_room, 0)
-        item.setYRange(0, 1, padding=0.01)
+        item.setYRange(0, 1, padding=0.045)  # the cursor's dot fits at 0 and at 1
         self._grid = [pg.InfiniteLine(y, angle=0) for y in (0.0, 0.25, 0.5, 0.75, 1.0)]
         self.band = pg.PlotCurveItem(fillLevel="enclosed", pen=None)
-        self.curves = {name: pg.PlotCurveItem() for name in ("sum_prod", "sum_min", "rolling", "cumulative")}
+        self.curves = {name: pg.PlotCurveItem() for name in ("rolling", "sum_prod", "sum_min", "cumulative")}
         self.singles = pg.ScatterPlotItem(size=5, pen=None)
         self.cursor_line = pg.InfiniteLine(angle=90)
         self.dot = pg.ScatterPlotItem(size=round(theme.em() * 0.55), pen=None)
@@ -309,6 +320,7 @@ class AcceptancePanel(CopiesTable):
         self._roll = TitleCombo("Rolling window", "How many rounds the rolling rate looks back on")
         self._roll.set_entries([(f"roll {n}", n) for n in WINDOWS], self._data.window)
         self._roll.chosen.connect(self.set_window)
+        shelve(self, self._roll, self._what)
         view.run_changed.connect(self._on_run_changed)
         view.advanced.connect(self._on_advanced)
         view.cursor_moved.connect(self._on_cursor)

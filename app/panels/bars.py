@@ -156,7 +156,7 @@ class BarRows(CopiesTable):
         self._scale = make_scale((), False)
         self._offset = 0
         self._plain = TokenPainter(0.92)
-        self._bold = TokenPainter(0.92, 600)
+        self._bold = TokenPainter(0.92, 700)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
 
     # Content
@@ -258,7 +258,7 @@ class BarRows(CopiesTable):
         return min(max(round(self.width() * 0.16), 8 * em), 13 * em)
 
     def _column_width(self) -> int:
-        metrics = QFontMetrics(theme.mono_font(0.92, 600))
+        metrics = QFontMetrics(theme.mono_font(0.92, 700))
         widest = max((len(c) for row in self._table.rows for c in (*row.cells, *self._table.columns)), default=6)
         return metrics.horizontalAdvance("0") * max(widest, 6) + theme.em()
 
@@ -344,7 +344,7 @@ class BarRows(CopiesTable):
         if row.glyph is not None:
             draw_glyph(painter, 12, top + (height - glyph_size()) / 2, row.glyph, row.glyph_ink)
         tokens = self._bold if bold else self._plain
-        font = theme.mono_font(0.92, 600 if bold else 400)
+        font = theme.mono_font(0.92, 700 if bold else 400)
         baseline = top + (height - tokens.metrics.height()) / 2 + tokens.metrics.ascent()
         room = left - 8 - (12 + glyph_size() + 4 if row.glyph is not None else 6)
         if row.token is not None:

@@ -13,7 +13,7 @@ from app import theme
 from app.format import count, probability, significant, visible_text
 from app.panels.bars import BarOptions, BarRow, BarRows, BarTable
 from app.panels.chips import chip_styles
-from app.panels.title_controls import Segments, Swatches, TitleCombo, exact
+from app.panels.title_controls import Segments, Swatches, TitleCombo, exact, shelve
 from app.theme import Palette
 from app.view import View
 from engine.rounds import Distributions, Floats, Round
@@ -120,6 +120,7 @@ class DistributionsPanel(BarRows):
         self._stage.chosen.connect(self._on_stage)
         self._top.set_entries(TOP_CHOICES, self._options.top_n)
         self._offer_stages(None)
+        shelve(self, *self.title_widgets())
         self._options.changed.connect(self._on_options)
         view.run_changed.connect(self._on_run_changed)
         view.cursor_moved.connect(self._refresh)

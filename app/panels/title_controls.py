@@ -39,7 +39,6 @@ class TitleCombo(QComboBox):
         self.setAccessibleName(name)
         self.setToolTip(tip)
         self.setFont(theme.ui_font(0.92))
-        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         inner = title_height() - 2
         self.setStyleSheet(f"QComboBox {{ min-height: {inner}px; max-height: {inner}px; padding: 0 17px 0 6px; }}")
         self.activated.connect(self._on_activated)
@@ -51,7 +50,20 @@ class TitleCombo(QComboBox):
             self.clear()
             for text, data in wanted:
                 self.addItem(text, data)
+            widest = max((self._text_width(text) for text, _ in wanted), default=0)
+            self.view().setMinimumWidth(widest + 2 * theme.em())
         self.setCurrentIndex(next((i for i, (_, data) in enumerate(wanted) if data == current), 0))
+        self.updateGeometry()
+
+    def _text_width(self, text: str) -> int:
+        return QFontMetrics(theme.ui_font(0.92)).horizontalAdvance(text)
+
+    def sizeHint(self) -> QSize:
+        """As wide as the choice itself: a title has no room for the widest one."""
+        return QSize(self._text_width(self.currentText()) + 3 * theme.em() + 12, title_height())
+
+    def minimumSizeHint(self) -> QSize:
+        return self.sizeHint()
 
     def _on_activated(self, index: int) -> None:
         self.chosen.emit(self.itemData(index))
@@ -187,6 +199,14 @@ class Swatches(QWidget):
             area = self.rect().adjusted(x + side + 5, 0, 0, 0)
             painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, word)
             x += side + 5 + painter.fontMetrics().horizontalAdvance(word) + 8
+
+
+def shelve(owner: QWidget, *controls: QWidget) -> None:
+    """Keep controls in an unseen child of their panel until a dock's title takes them over; they die with it."""
+    shelf = QWidget(owner)
+    shelf.hide()
+    for control in controls:
+        control.setParent(shelf)
 
 
 def to_clipboard(table: Table) -> None:
