@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QByteArray, QSize, Qt
 from PySide6.QtGui import QActionGroup, QCloseEvent, QGuiApplication, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
@@ -102,6 +102,7 @@ class MainWindow(QMainWindow):
         self._dialogs: dict[str, QDialog] = {}
         self._errors: QMessageBox | None = None
         self._narrow: bool | None = None
+        self._before_folding: QByteArray | None = None
         self._asked = Chosen()
         self._make_top()
         self.setCentralWidget(self.start_page)
@@ -296,6 +297,8 @@ class MainWindow(QMainWindow):
         state = self.store.docks()
         if state is None or not self.restoreState(state, SCHEMA):
             self._arrange()
+        elif layout.is_narrow(self.width()):
+            self._fold_residual()
         self._narrow = layout.is_narrow(self.width())
         self.docks["rounds"].widget().setFocus()
 
@@ -313,23 +316,30 @@ class MainWindow(QMainWindow):
         narrow = layout.is_narrow(self.width())
         if narrow != self._narrow:
             self._narrow = narrow
-            self._fold_residual(narrow)
+            if narrow:
+                self._fold_residual()
+            else:
+                self._unfold_residual()
 
-    def _fold_residual(self, narrow: bool) -> None:
-        """A narrow window has the residual behind p and q, where both still stand side by side or in one place."""
+    def _fold_residual(self) -> None:
+        """A narrow window has the residual behind p and q, if they stand in the same area."""
         first, second = self.docks["distributions"], self.docks["residual"]
         if any(dock.isFloating() or dock.isHidden() for dock in (first, second)):
             return
-        if self.dockWidgetArea(first) != self.dockWidgetArea(second):
+        if self.dockWidgetArea(first) != self.dockWidgetArea(second) or second in self.tabifiedDockWidgets(first):
             return
-        if narrow:
-            self.tabifyDockWidget(first, second)
-            first.raise_()
-        elif second in self.tabifiedDockWidgets(first):
-            self.removeDockWidget(second)
-            self.splitDockWidget(first, second, Qt.Orientation.Horizontal)
-            second.show()
+        self._before_folding = self.saveState(SCHEMA)
+        self.tabifyDockWidget(first, second)
+        first.raise_()
         layout.size(self, self.docks, self.width(), self._dock_height())
+
+    def _unfold_residual(self) -> None:
+        """Wide again: the layout from before, or the default one where there was none."""
+        if self.docks["residual"] not in self.tabifiedDockWidgets(self.docks["distributions"]):
+            return
+        state, self._before_folding = self._before_folding, None
+        if state is None or not self.restoreState(state, SCHEMA):
+            self._arrange()
 
     # Runs and models.
 
@@ -579,7 +589,8 @@ class MainWindow(QMainWindow):
         dialog.open() if name in ("models", "prompt", "go", "about") else dialog.show()
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        state = None if self.start_page.isVisible() or self._nothing_shown() else self.saveState(SCHEMA)
+        shown = not self.start_page.isVisible() and not self._nothing_shown()
+        state = (self._before_folding or self.saveState(SCHEMA)) if shown else None
         self.store.save_layout(self.saveGeometry(), state)
         for dialog in self._dialogs.values():
             dialog.close()

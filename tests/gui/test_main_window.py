@@ -1,0 +1,519 @@
+"""The window: its table of actions, docks and their layout, notices, status bar, dialogs, and every way to close it."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPoint, QRect, Qt, QUrl
+from PySide6.QtGui import QGuiApplication, QKeySequence
+from PySide6.QtWidgets import QApplication, QLabel, QToolButton
+from pytestqt.qtbot import QtBot
+
+from app import theme
+from app.actions import ACTIONS, BY_NAME, MENUS
+from app.dialogs import help_viewer
+from app.dialogs.help_viewer import HelpViewer
+from app.dialogs.log_view import LogView
+from app.dialogs.model_chooser import FOLDER, HUB, ModelChooser
+from app.dialogs.prompt_editor import PromptEditor
+from app.dialogs.shortcut_sheet import ShortcutSheet
+from app.main_window import MainWindow
+from app.model_choice import TOY, Chosen
+from app.panels.banner import Banner, Notice
+from app.settings_store import SCHEMA, SettingsStore
+from app.worker import HUB_PREFIX
+from engine.settings import Settings
+from tests.gui.fake_engine import Script
+from tests.gui.fakes import end_run, fake_run
+from tests.gui.windows import Opener, show_run, store_in
+
+
+def _menu_names(window: MainWindow) -> dict[str, list[str]]:
+    menus = {}
+    for top in window._menu_bar.actions():
+        menu = top.menu()
+        menus[top.text()] = [action.text() for action in menu.actions() if not action.isSeparator()]
+    return menus
+
+
+# Actions.
+
+
+def test_names_and_shortcuts_of_the_table_are_unique() -> None:
+    assert len(BY_NAME) == len(ACTIONS)
+    keys = [QKeySequence(key).toString() for spec in ACTIONS for key in spec.keys]
+    assert all(keys)
+    assert len(set(keys)) == len(keys)
+    assert {spec.menu for spec in ACTIONS} == set(MENUS)
+
+
+def test_every_entry_does_something(open_window: Opener) -> None:
+    window = open_window(show=False)
+    for spec in ACTIONS:
+        controls_own = spec.name in ("stochastic", "kill_switch", "diagnostics", "more")
+        assert controls_own or hasattr(window, f"_do_{spec.name}"), spec.name
+
+
+def test_menus_hold_the_table_and_the_docks(open_window: Opener) -> None:
+    window = open_window(show=False)
+    menus = _menu_names(window)
+    assert tuple(menus) == MENUS
+    for spec in ACTIONS:
+        if spec.submenu is None:
+            assert spec.text in menus[spec.menu]
+    assert menus["Window"][:7] == [
+        "Rounds", "Token stream", "Round", "p and q", "Residual", "KV positions", "Acceptance",
+    ]  # fmt: skip
+
+
+def test_what_is_not_possible_says_why_and_comes_back(open_window: Opener) -> None:
+    window = open_window()
+    stop, first = window.actions_by_name["stop"], window.actions_by_name["first_round"]
+    assert not stop.isEnabled()
+    assert window.session.can("stop") in stop.toolTip()
+    assert "no rounds yet" in first.toolTip()
+    show_run(window, fake_run(5))
+    assert first.isEnabled()
+    assert "Not now" not in first.toolTip()
+
+
+def test_run_becomes_continue_in_a_pause_and_goes_on(qtbot: QtBot, open_window: Opener) -> None:
+    window = open_window(Script(round_delay=0.001))
+    session, run = window.session, window.actions_by_name["run"]
+    run.trigger()
+    qtbot.waitUntil(lambda: session.state == "running")
+    assert not run.isEnabled()
+    window.actions_by_name["pause"].trigger()
+    qtbot.waitUntil(lambda: session.state == "paused")
+    assert run.text() == "Continue"
+    assert not window.actions_by_name["pause"].isEnabled()
+    before = len(session.view.run)
+    window.actions_by_name["step"].trigger()
+    qtbot.waitUntil(lambda: len(session.view.run) == before + 1)
+    assert session.view.live
+    run.trigger()
+    qtbot.waitUntil(lambda: session.state == "running" and len(session.view.run) > before + 3)
+    window.actions_by_name["stop"].trigger()
+    qtbot.waitUntil(lambda: session.state == "ready")
+    assert run.text() == "Run"
+
+
+def test_going_about_rounds_by_keys(qtbot: QtBot, open_window: Opener) -> None:
+    window = open_window()
+    show_run(window, fake_run(26))
+    view = window.session.view
+    window.activateWindow()
+    qtbot.waitUntil(window.isActiveWindow)
+
+    def press(key: Qt.Key, modifier: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier) -> int:
+        qtbot.keyClick(window, key, modifier)
+        return view.round_index
+
+    control = Qt.KeyboardModifier.ControlModifier
+    assert press(Qt.Key.Key_Home, control) == 0
+    assert press(Qt.Key.Key_Right, control) == 1
+    assert press(Qt.Key.Key_Left, control) == 0
+    rejected = [i for i, record in enumerate(view.run) if record.rejected_at is not None]
+    assert press(Qt.Key.Key_Period) == next(i for i in rejected if i > 0)
+    assert press(Qt.Key.Key_Period) == [i for i in rejected if i > 0][1]
+    assert press(Qt.Key.Key_Comma) == next(i for i in rejected if i > 0)
+    assert press(Qt.Key.Key_End, control) == 25
+    assert not view.live
+    assert press(Qt.Key.Key_End) == 25
+    assert view.live
+    assert window.actions_by_name["live"].isChecked()
+    view.select(3, 0)
+    assert not window.actions_by_name["live"].isChecked()
+    press(Qt.Key.Key_F11)
+    assert (view.round_index, view.position) == (3, 1)
+
+
+def test_single_letters_type_into_a_field_and_do_not_act(qtbot: QtBot, open_window: Opener) -> None:
+    window = open_window()
+    show_run(window, fake_run(26))
+    window.session.view.select(5)
+    line = window.controls.prompt_line
+    line.setFocus()
+    line.clear()
+    qtbot.keyClicks(line, "a, b. c?")
+    assert line.text() == "a, b. c?"
+    assert window.session.view.round_index == 5
+
+
+def test_no_further_rejection_is_said(open_window: Opener) -> None:
+    window = open_window()
+    show_run(window, fake_run(3))
+    window.session.view.select(2)
+    window.actions_by_name["next_rejection"].trigger()
+    assert window.toast.text() == "No draft was rejected after round 2."
+    assert window.session.view.round_index == 2
+
+
+def test_first_drift_is_found(open_window: Opener) -> None:
+    window = open_window()
+    run = fake_run(10, legacy=True)
+    show_run(window, run)
+    assert run.first_drift is not None
+    window.actions_by_name["first_drift"].trigger()
+    assert window.session.view.round_index == run.first_drift
+
+
+# Docks.
+
+
+def test_no_dock_is_cut_off_or_lies_over_another(qtbot: QtBot, open_window: Opener) -> None:
+    for size in ((1440, 900), (1024, 700)):
+        window = open_window(size=size)
+        show_run(window, fake_run(26))
+        qtbot.wait(50)
+        assert (window.width(), window.height()) == size
+        visible = [dock for dock in window.docks.values() if not dock.visibleRegion().isEmpty()]
+        areas = [QRect(dock.mapTo(window, QPoint(0, 0)), dock.size()) for dock in visible]
+        inside = QRect(0, window._top.height(), size[0], size[1] - window._top.height() - window.statusBar().height())
+        for i, area in enumerate(areas):
+            assert inside.contains(area), visible[i].objectName()
+            assert not any(area.intersects(other) for other in areas[:i]), visible[i].objectName()
+            least = visible[i].widget().minimumSizeHint()
+            assert visible[i].widget().height() >= least.height(), visible[i].objectName()
+        assert len(visible) == (7 if size[0] > 1100 else 6)
+        window.close()
+
+
+def test_the_residual_folds_behind_p_and_q_and_back(qtbot: QtBot, open_window: Opener) -> None:
+    window = open_window(size=(1440, 900))
+    show_run(window, fake_run(6))
+    first, second = window.docks["distributions"], window.docks["residual"]
+    assert second not in window.tabifiedDockWidgets(first)
+    window.resize(1024, 700)
+    assert second in window.tabifiedDockWidgets(first)
+    window.resize(1440, 900)
+    qtbot.wait(20)
+    assert second not in window.tabifiedDockWidgets(first)
+    assert not second.visibleRegion().isEmpty()
+
+
+def test_a_title_shows_name_context_and_controls_and_closes_its_dock(qtbot: QtBot, open_window: Opener) -> None:
+    window = open_window()
+    show_run(window, fake_run(6))
+    dock = window.docks["stream"]
+    title = dock.titleBarWidget()
+    panel = dock.widget()
+    assert title._context.text() == panel.title_context() != ""
+    assert all(control.window() is window for control in panel.title_widgets())
+    qtbot.mouseClick(title.findChild(QToolButton, "close"), Qt.MouseButton.LeftButton)
+    assert dock.isHidden()
+    dock.toggleViewAction().trigger()
+    assert dock.isVisible()
+    qtbot.mouseClick(title.findChild(QToolButton, "float"), Qt.MouseButton.LeftButton)
+    assert dock.isFloating()
+    window.actions_by_name["reset_layout"].trigger()
+    assert not dock.isFloating()
+
+
+def test_a_layout_is_kept_and_reset(qtbot: QtBot, open_window: Opener, tmp_path: Path) -> None:
+    window = open_window()
+    show_run(window, fake_run(6))
+    window.docks["kv"].close()
+    window.close()
+    again = open_window()
+    show_run(again, fake_run(6))
+    assert again.docks["kv"].isHidden()
+    again.actions_by_name["reset_layout"].trigger()
+    assert again.docks["kv"].isVisible()
+    again.close()
+    third = open_window()
+    show_run(third, fake_run(6))
+    assert third.docks["kv"].isVisible()
+
+
+def test_a_layout_of_another_schema_is_forgotten(open_window: Opener, tmp_path: Path) -> None:
+    window = open_window()
+    show_run(window, fake_run(6))
+    window.docks["kv"].close()
+    window.close()
+    store = store_in(tmp_path)
+    assert store.docks() is not None
+    store._settings.setValue("schema", SCHEMA + 1)
+    store._settings.sync()
+    again = open_window()
+    assert again.store.docks() is None
+    show_run(again, fake_run(6))
+    assert again.docks["kv"].isVisible()
+
+
+def test_rubbish_in_the_settings_is_the_default_layout(open_window: Opener, tmp_path: Path) -> None:
+    store = store_in(tmp_path)
+    store.save_layout(None, b"rubbish")  # type: ignore[arg-type]
+    store._settings.setValue("layout/geometry", "a text")
+    store._settings.setValue("theme", "sepia")
+    store._settings.sync()
+    window = open_window()
+    show_run(window, fake_run(6))
+    assert all(dock.isVisible() for dock in window.docks.values())
+
+
+def test_a_theme_is_applied_kept_and_followed_by_icons(qapp: QApplication, open_window: Opener, tmp_path: Path) -> None:
+    window = open_window()
+    stop = window.actions_by_name["stop"]
+    before = stop.icon().cacheKey()
+    window.actions_by_name["theme_dark"].trigger()
+    assert theme.current().dark
+    assert stop.icon().cacheKey() != before
+    assert window.actions_by_name["theme_dark"].isChecked()
+    assert SettingsStore(store_in(tmp_path)._settings).theme == "dark"
+    window.actions_by_name["theme_light"].trigger()
+    assert not theme.current().dark
+
+
+# What is said.
+
+
+def test_the_banners_lines_their_buttons_and_their_end(qtbot: QtBot) -> None:
+    banner = Banner()
+    qtbot.addWidget(banner)
+    assert banner.isHidden()
+    first, second = Notice("Something: is odd."), Notice("Kill switch on.", "Turn it off", "kill_switch_off")
+    banner.show_notices([first, second])
+    with qtbot.waitSignal(banner.pressed) as pressed:
+        banner._lines[1].button.click()
+    assert pressed.args == ["kill_switch_off", "Kill switch on."]
+    banner._lines[0].button.click()
+    banner.show_notices([first, second])
+    assert banner.notices() == [second]
+    banner.show_notices([second])
+    banner.show_notices([first, second])
+    assert banner.notices() == [first, second], "what went away and came back is news"
+    banner.show_notices([Notice(f"{i}") for i in range(5)])
+    assert [n.text for n in banner.notices()] == ["0", "1", "3 more: 2 3 4"]
+    banner.show_notices([])
+    assert banner.isHidden()
+
+
+def test_a_fault_in_a_run_is_on_the_banner_with_its_cure(qtbot: QtBot, open_window: Opener) -> None:
+    window = open_window(Script(round_delay=0.001))
+    window.session.configure(settings=Settings(rewind="legacy-rewind"))
+    window.actions_by_name["run"].trigger()
+    qtbot.waitUntil(lambda: window.session.view.run is not None and len(window.session.view.run) > 2)
+    faults = [notice for notice in window.banner.notices() if notice.act == "rewind_correct"]
+    assert len(faults) == 1
+    assert faults[0].text.startswith("Rewind fault on")
+    window.banner.press(faults[0])
+    assert window.session.settings.rewind == "correct"
+    window.actions_by_name["stop"].trigger()
+    qtbot.waitUntil(lambda: window.session.state == "ready")
+
+
+def test_the_status_bar_says_state_rule_round_and_drift(open_window: Opener) -> None:
+    window = open_window()
+    items = window.status.items
+    assert items["state"].text() == "Idle: no model loaded"
+    assert items["drift"].text() == ""
+    run = fake_run(26)
+    show_run(window, run)
+    assert items["rule"].text() == "rule=stochastic"
+    assert "Stochastic is on" in items["rule"].toolTip()
+    assert items["round"].text() == "round 25 of 0–25"
+    assert items["tokens"].text() == f"tokens {len(run.tokens)}/100"
+    assert items["drift"].text() == "drift 0"
+    seconds = sum(record.timings.total for record in run)
+    assert items["speed"].text() == f"{len(run.tokens) / seconds:.0f} tok/s"
+    window.session.view.select(3)
+    assert items["round"].text() == "round 3 of 0–25"
+    show_run(window, fake_run(9, legacy=True))
+    assert items["drift"].text().startswith("▲ drift ")
+    assert items["drift"]._danger
+
+
+def test_a_failed_load_is_a_dialog_and_the_window_lives_on(qtbot: QtBot, open_window: Opener) -> None:
+    window = open_window(Script(fail_load="no <b>weights</b> in /models/x", rounds=2))
+    window.actions_by_name["load_bundled"].trigger()
+    qtbot.waitUntil(lambda: window._errors is not None)
+    assert "<b>weights</b>" in window._errors.text()
+    assert window._errors.textFormat() == Qt.TextFormat.PlainText
+    assert window.status.items["state"].text() == "Failed"
+    window._errors.accept()
+    assert window._errors is None
+    assert window.session.can("load") is None
+
+
+def test_messages_are_kept_in_the_log_and_shown_there(qtbot: QtBot, open_window: Opener) -> None:
+    window = open_window()
+    logging.getLogger("draftscope.engine").info("speculative acceptance rule active <b>")
+    window.session.message.emit("notice", "one line")
+    assert window.toast.text() == "one line"
+    qtbot.waitUntil(lambda: any("rule active" in line for line in window.log.lines))
+    window.actions_by_name["messages"].trigger()
+    view = window._dialogs["log"]
+    assert isinstance(view, LogView)
+    assert "info    speculative acceptance rule active <b>" in view.text.toPlainText()
+    window.session.message.emit("notice", "another")
+    assert "another" in view.text.toPlainText()
+
+
+def test_the_log_leaves_the_logger_as_it_was(open_window: Opener) -> None:
+    logger = logging.getLogger("draftscope")
+    level, handlers = logger.level, logger.handlers[:]
+    window = open_window()
+    assert logger.handlers != handlers
+    window.close()
+    assert (logger.level, logger.handlers) == (level, handlers)
+
+
+def test_the_summary_line_of_a_run_is_shown_and_copied(qtbot: QtBot, open_window: Opener) -> None:
+    window = open_window()
+    run = fake_run(4)
+    show_run(window, run)
+    end_run(run)
+    window.session.run_ended.emit(run)
+    assert window.toast.text() == run.end.summary
+    assert any(run.end.summary in line for line in window.log.lines)
+    window.actions_by_name["copy_summary"].trigger()
+    assert QGuiApplication.clipboard().text() == run.end.summary
+    window.actions_by_name["copy_text"].trigger()
+    assert QGuiApplication.clipboard().text() == run.header.vocabulary.decode(run.tokens)
+
+
+def test_no_label_of_the_window_takes_rich_text(open_window: Opener) -> None:
+    window = open_window()
+    show_run(window, fake_run(26))
+    for label in window.findChildren(QLabel):
+        # pyqtgraph keeps menus of its own, which nothing untrusted reaches.
+        if label.window() is window:
+            assert label.textFormat() == Qt.TextFormat.PlainText, label.text()
+
+
+def test_controls_have_names_for_those_who_cannot_see_them(open_window: Opener) -> None:
+    window = open_window()
+    for button in window.findChildren(QToolButton):
+        # Qt's own buttons of tab bars and menus are named by Qt.
+        if not button.objectName().startswith("qt_") and not button.objectName().startswith("Scroll"):
+            assert button.accessibleName() or button.text(), button.parentWidget()
+
+
+# Dialogs.
+
+
+def test_the_prompt_editor_counts_and_gives_back_what_was_written(qtbot: QtBot) -> None:
+    written = "no\u00a0break, line\u2028sep, cr\r\nend"
+    dialog = PromptEditor(written, lambda text: list(range(len(text.split()))))
+    qtbot.addWidget(dialog)
+    assert dialog.prompt() == written
+    assert dialog.tokens.text().startswith("6 tokens")
+    dialog.edit.setPlainText("a\u00a0b")
+    dialog.edit.moveCursor(dialog.edit.textCursor().MoveOperation.End)
+    qtbot.keyClick(dialog.edit, Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier)
+    qtbot.keyClicks(dialog.edit, "c d")
+    assert dialog.prompt() == "a\u00a0b\nc d"
+    dialog.count_now()
+    assert dialog.tokens.text() == "4 tokens, 7 characters"
+    dialog.edit.clear()
+    dialog.count_now()
+    assert not dialog.ok.isEnabled()
+
+
+def test_the_prompt_editor_says_what_cannot_be_read(qtbot: QtBot) -> None:
+    def encode(text: str) -> list[int]:
+        raise ValueError("The toy knows only few words.")
+
+    dialog = PromptEditor("x", encode)
+    qtbot.addWidget(dialog)
+    assert "only few words" in dialog.tokens.text()
+    without = PromptEditor("x", None)
+    qtbot.addWidget(without)
+    assert "once a model is loaded" in without.tokens.text()
+
+
+def test_the_written_prompt_reaches_the_controls(open_window: Opener) -> None:
+    window = open_window()
+    window.actions_by_name["edit_prompt"].trigger()
+    dialog = window._dialogs["prompt"]
+    assert isinstance(dialog, PromptEditor)
+    dialog.edit.setPlainText("one\ntwo")
+    dialog.accept()
+    assert window.controls.prompt() == window.session.prompt == "one\ntwo"
+
+
+def test_the_model_chooser_wants_a_folder_or_a_confirmed_id(qtbot: QtBot, tmp_path: Path) -> None:
+    dialog = ModelChooser(Chosen())
+    qtbot.addWidget(dialog)
+    assert dialog.ok.isEnabled()
+    assert dialog.chosen() == Chosen()
+    dialog.target.set(str(tmp_path))
+    dialog.target.kind.setCurrentIndex(dialog.target.kind.findData(FOLDER))
+    assert not dialog.ok.isEnabled()
+    assert "config.json" in dialog.said.text()
+    (tmp_path / "config.json").write_text("{}")
+    dialog.refresh()
+    assert dialog.ok.isEnabled()
+    assert dialog.chosen() == Chosen(str(tmp_path), "bundled")
+    dialog.draft.kind.setCurrentIndex(dialog.draft.kind.findData(HUB))
+    dialog.draft.where.setText("../../etc")
+    assert not dialog.ok.isEnabled()
+    dialog.draft.where.setText("owner/model-1B")
+    assert not dialog.ok.isEnabled()
+    assert "confirm" in dialog.said.text()
+    dialog.confirm.setChecked(True)
+    assert dialog.ok.isEnabled()
+    assert dialog.chosen() == Chosen(str(tmp_path), f"{HUB_PREFIX}owner/model-1B")
+    dialog.target.kind.setCurrentIndex(dialog.target.kind.findData(TOY))
+    assert not dialog.draft.isEnabled()
+    assert dialog.chosen() == Chosen(TOY, TOY)
+
+
+def test_chosen_models_are_loaded_and_named(qtbot: QtBot, open_window: Opener) -> None:
+    script = Script()
+    window = open_window(script)
+    window._load(Chosen("/models/big", None))
+    qtbot.waitUntil(lambda: window.session.pair is not None)
+    assert script.named("load") == [("/models/big", None)]
+    assert window.controls.target.currentData() == "/models/big"
+    assert window.controls.draft.currentText() == "none: plain decoding"
+    assert "/models/big" in window.windowTitle()
+
+
+def test_the_shortcut_sheet_lists_every_key(qtbot: QtBot, open_window: Opener) -> None:
+    sheet = ShortcutSheet()
+    qtbot.addWidget(sheet)
+    caps = [cap.accessibleName() for cap in sheet.findChildren(type(sheet.findChildren(QLabel)[0]).__mro__[-3])]
+    shown = {name for name in caps if name}
+    wanted = {
+        QKeySequence(key).toString(QKeySequence.SequenceFormat.NativeText) for spec in ACTIONS for key in spec.keys
+    }
+    assert wanted <= shown
+
+
+def test_help_shows_pages_without_html_or_network(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "help").mkdir()
+    (tmp_path / "secret.png").write_bytes(b"")
+    (tmp_path / "help" / "index.md").write_text(
+        "# Start\n\n<b>raw</b> <img src=x> [next](rounds.md) [far](http://a.b/c)\n"
+    )
+    (tmp_path / "help" / "rounds.md").write_text("# Rounds\n\n| a | b |\n|---|---|\n| 1 | 2 |\n")
+    monkeypatch.setattr(help_viewer, "help_folder", lambda: tmp_path / "help")
+    viewer = HelpViewer()
+    qtbot.addWidget(viewer)
+    assert [viewer.list.item(i).text() for i in range(viewer.list.count())] == ["Start", "Rounds"]
+    assert "<b>raw</b>" in viewer.text.toPlainText()
+    assert "<img src=x>" in viewer.text.toPlainText()
+    viewer.text.anchorClicked.emit(QUrl("rounds.md"))
+    assert viewer.list.currentRow() == 1
+    viewer.text.anchorClicked.emit(QUrl("http://a.b/c"))
+    assert viewer.said.text().endswith("http://a.b/c")
+    assert viewer.list.currentRow() == 1
+    for name in ("http://a.b/c.png", "../secret.png", "file:///etc/passwd", str(tmp_path / "secret.png")):
+        assert viewer.text.loadResource(2, QUrl(name)) is None
+
+
+def test_every_dialog_opens_and_goes_with_the_window(open_window: Opener) -> None:
+    window = open_window()
+    show_run(window, fake_run(3))
+    for name in ("choose_models", "edit_prompt", "messages", "shortcuts", "about", "go_to_round", "help"):
+        window.actions_by_name[name].trigger()
+        window.actions_by_name[name].trigger()
+    assert all(dialog.isVisible() for dialog in window._dialogs.values())
+    window.close()
+    assert not any(dialog.isVisible() for dialog in window._dialogs.values())
