@@ -39,6 +39,7 @@ class Hand(QObject):
     def _next(self) -> None:
         if next(self._program, "over") == "over":
             self._timer.stop()
+            print("all steps done", flush=True)
 
     def _actions(self) -> dict[str, Callable[[], object]]:
         session = self._session

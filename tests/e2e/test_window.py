@@ -8,7 +8,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,7 +27,7 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1", "XDG_CONFIG_HOME": SETTINGS.name, **more}
 
 
-def child(*arguments: str, timeout: float = 60, **more: str) -> subprocess.CompletedProcess[str]:
+def child(*arguments: str, timeout: float = 120, **more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", *arguments]
     done = subprocess.run(
         command, env=environment(**more), check=False, capture_output=True, text=True, timeout=timeout, cwd=ROOT
@@ -98,11 +97,17 @@ def test_the_real_engine_closes_too(steps: str) -> None:
 def test_signals_close_the_window(number: signal.Signals) -> None:
     command = [sys.executable, "-m", "tests.e2e.drive_window", "fake", "run-toy", "--log-level", "info"]
     process = subprocess.Popen(
-        command, env=environment(QT_QPA_PLATFORM="offscreen"), cwd=ROOT, stderr=subprocess.PIPE, text=True
+        command,
+        env=environment(QT_QPA_PLATFORM="offscreen"),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    time.sleep(3)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "all steps done\n"
     process.send_signal(number)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert "Traceback" not in errors, errors
 
