@@ -88,7 +88,7 @@ ACTIONS = (
     ),
     ActionSpec(
         "next_position",
-        "Position",
+        "Next Position",
         "Go",
         "Go one position on, into the next round at an end",
         ("F11",),
@@ -109,7 +109,7 @@ ACTIONS = (
     ActionSpec("run", "Run", "Run", "Run the prompt, or go on after a pause", ("F5",), "play", "run"),
     ActionSpec("pause", "Pause", "Run", "Pause at the end of this round", ("F6",), "pause", "pause"),
     ActionSpec("stop", "Stop", "Run", "End the run after this round", ("Shift+F5",), "stop", "stop"),
-    ActionSpec("step", "Step round", "Run", "Run one round, then pause", ("F10",), "step", "step"),
+    ActionSpec("step", "Step Round", "Run", "Run one round, then pause", ("F10",), "step", "step"),
     ActionSpec(
         "stochastic",
         "Stochastic",

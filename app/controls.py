@@ -9,7 +9,7 @@ from typing import Any
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction, QColor, QPainter, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QLineEdit, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QLineEdit, QPushButton, QToolButton, QVBoxLayout, QWidget
 
 from app import bundled, icons, theme
 from app.actions import BY_NAME, set_possible, tooltip
@@ -219,8 +219,8 @@ class Controls(QWidget):
         self.second_row.line.setSpacing(7)
         self.prompt_button = self._tool("edit", BY_NAME["edit_prompt"].about)
         self.dice = self._tool("dice", BY_NAME["new_seed"].about)
-        self.more_button = self._tool("", BY_NAME["more"].about)
-        self.more_button.setText("More…")
+        self.more_button = QPushButton("More…")
+        self.more_button.setToolTip(tooltip(BY_NAME["more"]))
         self.more_button.setCheckable(True)
         f = self.fields
         self.groups = {

@@ -142,7 +142,7 @@ class NumberField(QAbstractSpinBox, _Marked):
 
     def sizeHint(self) -> QSize:
         width = self.fontMetrics().horizontalAdvance("0") * self._characters
-        return QSize(width + 2 * 7 + 14, theme.line_height() + 10)
+        return QSize(width + 25, theme.line_height() + 10)
 
     def minimumSizeHint(self) -> QSize:
         return self.sizeHint()

@@ -217,8 +217,15 @@ class MainWindow(QMainWindow):
             if spec.name == "run" and self.session.can("continue") is None:
                 reason = None
             set_possible(self.actions_by_name[spec.name], reason)
+        for dock in self.docks.values():
+            dock.toggleViewAction().setEnabled(not self._is_starting)
         self._refresh_live()
         self._refresh_banner()
+
+    @property
+    def _is_starting(self) -> bool:
+        """The start page stands in the docks' place."""
+        return not self.start_page.isHidden()
 
     def _refresh_live(self) -> None:
         self.actions_by_name["live"].setChecked(self.session.view.live and self.session.view.run is not None)
@@ -248,7 +255,7 @@ class MainWindow(QMainWindow):
 
     def _on_advanced(self) -> None:
         run = self.session.view.run
-        if self.start_page.isVisible() and run is not None and len(run):
+        if self._is_starting and run is not None and len(run):
             self._show_docks()
         if not self.actions_by_name["first_round"].isEnabled():
             self.refresh()
@@ -301,6 +308,7 @@ class MainWindow(QMainWindow):
             self._fold_residual()
         self._narrow = layout.is_narrow(self.width())
         self.docks["rounds"].widget().setFocus()
+        self.refresh()
 
     def _arrange(self) -> None:
         self._narrow = layout.is_narrow(self.width())
@@ -311,7 +319,7 @@ class MainWindow(QMainWindow):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        if self.start_page.isVisible() or self._narrow is None:
+        if self._is_starting or self._narrow is None:
             return
         narrow = layout.is_narrow(self.width())
         if narrow != self._narrow:
@@ -551,7 +559,7 @@ class MainWindow(QMainWindow):
 
     def _do_reset_layout(self) -> None:
         self.store.forget_docks()
-        if not self.start_page.isVisible():
+        if not self._is_starting:
             self._arrange()
 
     def _do_help(self) -> None:
@@ -589,7 +597,7 @@ class MainWindow(QMainWindow):
         dialog.open() if name in ("models", "prompt", "go", "about") else dialog.show()
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        shown = not self.start_page.isVisible() and not self._nothing_shown()
+        shown = not self._is_starting and not self._nothing_shown()
         state = (self._before_folding or self.saveState(SCHEMA)) if shown else None
         self.store.save_layout(self.saveGeometry(), state)
         for dialog in self._dialogs.values():

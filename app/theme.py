@@ -329,6 +329,7 @@ QPushButton {
     padding: 0 9px; min-height: @button_height@px;
 }
 QPushButton:hover { background: @selection@; }
+QPushButton:checked { background: @selection@; border-color: @accent@; }
 QPushButton:pressed { background: @selection@; border-color: @accent@; }
 QPushButton:focus { border-color: @accent@; }
 QPushButton:disabled { color: @disabled@; background: @window@; }
@@ -414,6 +415,13 @@ QMenu { background: @base@; color: @text@; border: 1px solid @line@; padding: 4p
 QMenu::item { padding: 4px 22px 4px 26px; }
 QMenu::item:selected { background: @selection@; }
 QMenu::item:disabled { color: @disabled@; }
+QMenu::indicator {
+    width: @tick@px; height: @tick@px; margin-left: 7px; border: 1px solid @text2@; border-radius: 3px;
+    background: @base@;
+}
+QMenu::indicator:checked { background: @accent@; border-color: @accent@; image: url("@icons@/tick.svg"); }
+QMenu::indicator:disabled { border-color: @line@; background: @window@; }
+QMenu::indicator:checked:disabled { image: url("@icons@/tick-off.svg"); }
 QMenu::separator { height: 1px; background: @grid@; margin: 4px 0; }
 
 QHeaderView { background: @alternate@; border: none; }

@@ -54,6 +54,7 @@ class _Source(QWidget):
         grid.setContentsMargins(0, 0, 0, 0)
         label = _plain(role)
         label.setMinimumWidth(theme.em() * 4)
+        self.kind.setFixedWidth(theme.em() * 13)
         grid.addWidget(label, 0, 0)
         grid.addWidget(self.kind, 0, 1)
         grid.addWidget(self.where, 0, 2)
