@@ -110,17 +110,12 @@ class DistributionsPanel(BarRows):
         )
         self._top = TitleCombo("Number of tokens", "How many tokens to show; the rest is one bar")
         self._stage = TitleCombo("Stage of the sampler chain", "")
-        # The dock's title takes these over; until then they stay out of sight without being hidden themselves.
-        shelf = QWidget(self)
-        shelf.hide()
-        for control in self.title_widgets():
-            control.setParent(shelf)
+        shelve(self, *self.title_widgets())
         self._axis.chosen.connect(self._on_axis)
         self._top.chosen.connect(self._options.set_top_n)
         self._stage.chosen.connect(self._on_stage)
         self._top.set_entries(TOP_CHOICES, self._options.top_n)
         self._offer_stages(None)
-        shelve(self, *self.title_widgets())
         self._options.changed.connect(self._on_options)
         view.run_changed.connect(self._on_run_changed)
         view.cursor_moved.connect(self._refresh)

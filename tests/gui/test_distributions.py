@@ -1,4 +1,4 @@
-"""p and q: which tokens are shown, the rest's mass, the axes, the stages, and what copying gives."""
+"""p, q and the residual: which rows are shown with which numbers and marks, the sums, the stages, and empty states."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import dataclasses
 
 import numpy as np
 import pytest
-from fakes import fake_header, fake_run
-from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QColor, QGuiApplication, QWheelEvent
+from fakes import FakeRounds, fake_header, fake_run
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QDockWidget
 
 from app import theme
-from app.panels.bars import BarOptions, BarRow, BarRows, BarTable, make_scale
+from app.dock_title import DockTitle
+from app.panels.bars import BarOptions, BarRow, make_scale
 from app.panels.distributions import (
     EMPTY,
     NOT_RECORDED,
@@ -21,7 +23,9 @@ from app.panels.distributions import (
     rest_of,
     stage_values,
 )
-from app.theme import LIGHT
+from app.panels.residual import EMPTY as NO_ROUND
+from app.panels.residual import NO_RESIDUAL, ResidualPanel
+from app.panels.title_controls import TitleCombo
 from app.view import View
 from engine.recording import RecordedRun
 from engine.rounds import Round
@@ -36,245 +40,241 @@ def view(qtbot) -> View:
 def panel(qtbot, view: View) -> DistributionsPanel:
     panel = DistributionsPanel(view)
     qtbot.addWidget(panel)
-    panel.resize(650, 260)
+    panel.resize(676, 260)
     panel.show()
     return panel
 
 
-def rejected_round(run: RecordedRun) -> int:
-    return next(r.index for r in run if r.rejected_at is not None)
+@pytest.fixture
+def residual(qtbot, view: View) -> ResidualPanel:
+    panel = ResidualPanel(view)
+    qtbot.addWidget(panel)
+    panel.resize(444, 260)
+    panel.show()
+    return panel
 
 
-def one_round(record: Round) -> RecordedRun:
-    """A run of this round alone."""
-    run = RecordedRun(fake_header())
-    run.append(dataclasses.replace(record, index=0))
+def run_of(record: Round, rule: str = "stochastic") -> RecordedRun:
+    run = RecordedRun(fake_header(rule))
+    run.append(record)
     return run
 
 
-def test_drafted_and_emitted_tokens_are_there_however_few_are_shown(view: View, panel: DistributionsPanel) -> None:
-    run = fake_run(40)
+def rejecting(run: RecordedRun) -> Round:
+    return next(record for record in run if record.rejected_at is not None)
+
+
+def complete(run: RecordedRun) -> Round:
+    return next(record for record in run if record.rejected_at is None)
+
+
+def row_of(rows: tuple[BarRow, ...], token: int) -> BarRow:
+    return next(row for row in rows if row.token == token)
+
+
+def test_every_position_shows_its_own_numbers_and_adds_up_to_one(panel: DistributionsPanel, view: View) -> None:
+    run = fake_run(12)
     view.show_run(run)
-    BarOptions.for_view(view).set_top_n(5)
-    beyond = 0
     for record in run:
         for position in range(record.k):
             view.select(record.index, position)
-            tokens = [row.token for row in panel.content().rows]
-            drafted = record.drafts[position].token
-            emitted = [e.token for e in record.emitted if e.position == position]
-            assert drafted in tokens
-            assert set(emitted) <= set(tokens)
-            first_five = record.distributions[position].ids[:5].tolist()
-            assert tokens[:5] == first_five
-            beyond += drafted not in first_five
-    assert beyond > 3, "the test needs drafts outside the first five"
+            data, rows = record.distributions[position], panel.content().rows
+            for row in rows[:-1]:
+                at = int(np.flatnonzero(data.ids == row.token)[0])
+                assert data.q is not None
+                assert row.values == (float(data.p[at]), float(data.q[at]))
+            assert rows[-1].pinned
+            assert rows[-1].hollow
+            assert rows[-1].label == f"{data.vocab_size - len(rows) + 1} others"
+            for column in (0, 1):
+                assert sum(row.values[column] or 0 for row in rows) == pytest.approx(1, abs=1e-5)
 
 
-def test_others_hold_exactly_the_rest(view: View, panel: DistributionsPanel) -> None:
-    run = fake_run(10)
-    view.show_run(run)
-    view.select(rejected_round(run))
-    rows = panel.content().rows
-    others = rows[-1]
-    assert others.hollow
-    assert others.pinned
-    assert others.label == f"{len(run.header.vocabulary) - (len(rows) - 1)} others"
-    for side in (0, 1):
-        assert sum(row.values[side] for row in rows) == pytest.approx(1.0, abs=1e-6)
-
-
-def test_a_rest_without_support_is_zero_and_never_negative() -> None:
-    shown = np.array([0.7, 0.2, 0.1, 0.0], np.float32)
-    assert rest_of(shown, 3) == 0.0
-    assert rest_of(np.array([0.7, 0.3000001], np.float32), None) == 0.0
-    assert rest_of(shown[:2], 3) == pytest.approx(0.1, abs=1e-6)
-
-
-def test_the_drafted_row_and_the_drawn_row_have_their_tints(view: View, panel: DistributionsPanel) -> None:
-    run = fake_run(10)
-    view.show_run(run)
-    index = rejected_round(run)
-    view.select(index)
-    record, position = run[index], view.position
-    rows = {row.token: row for row in panel.content().rows}
-    drafted = rows[record.drafts[position].token]
-    drawn = rows[next(e.token for e in record.emitted if e.position == position)]
-    assert (drafted.tint, drafted.glyph) == (LIGHT.selection, "cross")
-    assert (drawn.tint, drawn.glyph) == (LIGHT.recovered.tint, "again")
-
-
-def test_the_bonus_position_has_p_alone(view: View, panel: DistributionsPanel) -> None:
+def test_the_drafted_and_the_emitted_token_are_shown_and_marked(panel: DistributionsPanel, view: View) -> None:
+    BarOptions.for_view(view).set_top_n(5)
     run = fake_run(60)
     view.show_run(run)
-    index = next(r.index for r in run if r.emitted[-1].source == "bonus")
-    view.select(index, 4)
-    assert panel.title_name() == "p, position 5"
+    for record in run:
+        view.select(record.index)
+        position = view.position
+        rows = panel.content().rows
+        emitted = next(e for e in record.emitted if e.position == position)
+        assert any(w.startswith("emitted") for w in row_of(rows, emitted.token).tip)
+        assert row_of(rows, emitted.token).tint is not None
+        if position < record.k:
+            drafted = row_of(rows, record.drafts[position].token)
+            assert f"drafted: {record.drafts[position].fate}" in drafted.tip
+            assert drafted.tint == theme.current().selection
+        marked = {emitted.token, *(d.token for d in record.drafts[position : position + 1])}
+        assert {row.token for row in rows if row.marked} == marked
+
+
+def test_the_bonus_position_has_p_alone(panel: DistributionsPanel, residual: ResidualPanel, view: View) -> None:
+    run = fake_run(40)
+    view.show_run(run)
+    record = complete(run)
+    view.select(record.index, record.k)
     assert panel.content().columns == ("p",)
     assert all(len(row.values) == 1 for row in panel.content().rows)
-    view.select(index, 0)
-    assert panel.title_name() == "p and q, position 1"
-    assert panel.content().columns == ("p", "q")
+    assert panel.title_name() == f"p, position {record.k + 1}"
+    assert "behind the drafts" in residual.content().sentence
 
 
-def test_a_drafter_without_q_is_said(view: View, panel: DistributionsPanel) -> None:
-    view.show_run(fake_run(5, rule="sampler-match-no-proposal-distribution"))
-    view.select(0, 0)
-    assert panel.title_name() == "p, position 1"
-    assert "reports no q" in panel.title_context()
-
-
-def test_the_identity_shows_both_recorded_numbers(view: View, panel: DistributionsPanel) -> None:
-    run = fake_run(10)
+def test_title_names_the_position_and_the_identity(panel: DistributionsPanel, view: View, qtbot) -> None:
+    run = fake_run(40)
     view.show_run(run)
-    view.select(0, 0)
-    draft, mass = run[0].drafts[0], run[0].distributions[0].residual_mass
-    assert f"Σ min = {draft.sum_min:#.4g} = 1 − Z, Z = {mass:#.4g}" in panel.title_context()
-    assert panel.content().foot.startswith("Σ min(p, q) = ")
+    record = rejecting(run)
+    with qtbot.waitSignal(panel.title_changed):
+        view.select(record.index)
+    assert panel.title_name() == f"p and q, position {view.position + 1}"
+    assert "= 1 − Z" in panel.title_context()
     assert identity(0.7361, 0.2639) == ("Σ min(p, q) = 0.7361 = 1 − Z, Z = 0.2639", False)
-    text, bad = identity(0.7, 0.2639)
-    assert bad
-    assert "≠" in text
-    assert "Diagnostics" in identity(None, 0.2639)[0]
-
-
-def test_stages_offered_and_stood_in_for(view: View, panel: DistributionsPanel) -> None:
-    run = fake_run(3)
-    record = run[0]
-    data = record.distributions[0]
-    warm, cut = data.p * np.float32(0.5), data.p * np.float32(0.25)
-    p_stages = (("raw", warm), ("temperature", cut), ("top-k", data.p))
-    q_stages = (("raw", data.q * np.float32(0.125)),)
-    changed = dataclasses.replace(data, p_stages=p_stages, q_stages=q_stages)
-    view.show_run(one_round(dataclasses.replace(record, distributions=(changed, *record.distributions[1:]))))
+    assert identity(0.7361, 0.2739)[1]
+    view.show_run(fake_run(3, diagnostics=False))
     view.select(0, 0)
-    assert offered_stages(changed) == ["final", "raw", "temperature", "top-k"]
-    panel.set_stage("temperature")
-    first = panel.content().rows[0]
-    assert first.values == pytest.approx((float(cut[0]), float(data.q[0]) * 0.125))
-    assert "q has no temperature: shown after raw" in panel.title_context()
-    assert "p has no" not in panel.title_context()
-    assert "final: Σ min" in panel.title_context()
-    panel.set_stage("final")
-    assert panel.content().rows[0].values == pytest.approx((float(data.p[0]), float(data.q[0])))
-    assert "shown after" not in panel.title_context()
+    assert "Diagnostics adds" in panel.title_context()
 
 
-def test_the_stand_in_is_an_earlier_stage_in_the_order_they_ran() -> None:
-    final, early, late = (np.array([v], np.float32) for v in (1.0, 2.0, 3.0))
-    order = ["final", "raw", "top-p", "min-p", "temperature"]
-    stages = (("raw", early), ("temperature", late))
-    assert stage_values(stages, final, order, "min-p")[1] == "raw"
-    assert stage_values(stages, final, order, "temperature")[1] == "temperature"
-    assert stage_values((("temperature", late),), final, order, "raw")[1] == "final"
-
-
-def test_log_axis_with_zeros_is_finite_and_leaves_them_without_a_bar() -> None:
-    scale = make_scale([0.0, 0.5, 2e-6, None, float("nan")], log=True)
-    assert scale.low == pytest.approx(1e-6)
-    assert scale.high == pytest.approx(1.0)
+def test_zero_is_a_gap_on_a_logarithmic_axis_and_one_hot_has_an_axis(panel: DistributionsPanel, view: View) -> None:
+    view.show_run(fake_run(4, "greedy-argmax"))
+    BarOptions.for_view(view).set_log(True)
+    scale = panel.scale()
+    assert scale.log
+    assert scale.high == 1.0
     assert scale.share(0.0) == 0.0
-    assert scale.share(None) == 0.0
-    assert 0 < scale.share(2e-6) < scale.share(1e-3) < scale.share(0.5) < 1
-    for values in ([], [0.0], [0.0, 0.0], [1.0], [1e-30], [1e-300, 1.0]):
-        for log in (False, True):
-            axis = make_scale(values, log)
-            assert np.isfinite([axis.low, axis.high, *axis.ticks]).all()
-            assert axis.low < axis.high
-            assert 1 < len(axis.ticks) < 12
-            assert all(0 <= axis.share(value) <= 1 for value in values)
-
-
-def test_log_axis_is_painted_with_bars_and_a_note(qtbot) -> None:
-    rows = BarRows()
-    qtbot.addWidget(rows)
-    rows.resize(500, 200)
-    made = (BarRow((0.5,), ("0.5",), "a"), BarRow((0.0,), ("0",), "b"), BarRow((0.001,), ("1e-3",), "c"))
-    lengths = {}
+    assert 0 < scale.share(scale.low) < scale.share(0.5) < scale.share(1.0) == 1.0
+    assert not panel.grab().isNull()
     for log in (False, True):
-        rows.set_table(BarTable(rows=made, columns=("p",), inks=("#0072B2",), log=log))
-        image = rows.grab().toImage()
-        blue = QColor("#0072B2").rgb()
-        height, head = rows.row_height, rows.header_height
-        lengths[log] = [
-            sum(image.pixel(x, head + i * height + height // 2) == blue for x in range(image.width())) for i in range(3)
-        ]
-    assert lengths[False][1] == lengths[True][1] == 0
-    assert lengths[False][2] <= 2, "0.001 is next to nothing on a linear axis"
-    assert 0 < lengths[True][2] < lengths[True][0]
+        for values in ((), (0.0, 0.0), (1.0,), (1e-30,), (float("nan"), 0.5)):
+            scale = make_scale(values, log)
+            assert scale.high > scale.low
+            assert len(scale.ticks) >= 2
 
 
-def test_what_does_not_fit_is_said_and_scrolls(qtbot) -> None:
-    rows = BarRows()
-    qtbot.addWidget(rows)
-    made = [BarRow((0.1,), ("0.1",), f"row {i}", marked=i == 9) for i in range(10)]
-    made.append(BarRow((0.2,), ("0.2",), "others", pinned=True))
-    rows.set_table(BarTable(rows=tuple(made), columns=("p",), inks=("#0072B2",)))
-    line = theme.line_height()
-    rows.resize(400, rows.header_height + 11 * line + 4)
-    assert rows.visible_rows() == (made, "")
-    rows.resize(400, rows.header_height + 6 * line + 2)
-    shown, hint = rows.visible_rows()
-    assert [r.label for r in shown] == ["row 0", "row 1", "row 2", "row 9", "others"], "the marked row is moved up"
-    assert hint.startswith("+6 more rows")
-    seen = {r.label for r in shown}
-    for _ in range(10):
-        spin = QWheelEvent(
-            QPointF(9, 9), QPointF(9, 9), QPoint(), QPoint(0, -120), Qt.MouseButton.NoButton,
-            Qt.KeyboardModifier.NoModifier, Qt.ScrollPhase.NoScrollPhase, False,
-        )  # fmt: skip
-        rows.wheelEvent(spin)
-        seen |= {r.label for r in rows.visible_rows()[0]}
-    assert seen == {r.label for r in made}
-    assert rows.visible_rows()[0][-1].label == "others"
+def test_a_model_without_a_stage_shows_the_nearest_earlier_one(panel: DistributionsPanel, view: View) -> None:
+    record = fake_run(1)[0]
+    data = record.distributions[0]
+    other = np.full_like(data.p, 0.01)
+    data = dataclasses.replace(data, p_stages=(*data.p_stages, ("top-k", other)))
+    record = dataclasses.replace(record, distributions=(data, *record.distributions[1:]))
+    assert offered_stages(data) == ["final", "raw", "temperature", "top-k"]
+    assert data.q is not None
+    assert stage_values(data.q_stages, data.q, offered_stages(data), "top-k")[1] == "temperature"
+    run = run_of(record)
+    view.show_run(run)
+    view.select(0, 0)
+    panel.set_stage("top-k")
+    assert panel.content().rows[0].values[0] == pytest.approx(0.01)
+    assert "q has no top-k: shown after temperature" in panel.title_context()
+    view.select(0, 1)
+    assert panel.content().rows[0].values[0] == float(record.distributions[1].p[0])
 
 
-def test_copying_gives_the_numbers_in_full(view: View, panel: DistributionsPanel, qtbot) -> None:
+def test_rows_that_do_not_fit_are_counted_and_the_rest_stays(panel: DistributionsPanel, view: View) -> None:
+    view.show_run(fake_run(10))
+    view.select(rejecting(view.run).index)  # type: ignore[arg-type]
+    panel.resize(panel.minimumSizeHint())
+    shown, hint = panel.visible_rows()
+    assert shown[-1].pinned
+    total = len(panel.content().rows)
+    assert hint.startswith(f"+{total - len(shown)} more row")
+    panel.resize(676, 600)
+    assert panel.visible_rows() == (list(panel.content().rows), "")
+
+
+def test_copying_gives_the_rows_in_full_precision(panel: DistributionsPanel, view: View, qtbot) -> None:
     run = fake_run(10)
     view.show_run(run)
-    view.select(rejected_round(run))
-    data = view.round.distributions[view.position]
+    view.select(0, 0)
     qtbot.keyClick(panel, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
     lines = [line.split("\t") for line in QGuiApplication.clipboard().text().split("\n")]
     assert lines[0][:4] == ["id", "token", "p", "q"]
-    assert len(lines) == len(panel.content().rows) + 1
-    for index, line in enumerate(lines[1:-1]):
-        assert int(line[0]) == data.ids[index]
-        assert np.float32(line[2]) == data.p[index]
-        assert np.float32(line[3]) == data.q[index]
-    assert {len(line) for line in lines} == {5}, "no token text breaks the table"
+    assert len({len(line) for line in lines}) == 1
+    data = run[0].distributions[0]
+    assert int(lines[1][0]) == data.ids[0]
+    assert np.float32(lines[1][2]) == data.p[0]
 
 
-def test_empty_states_say_what_will_be_here(view: View, panel: DistributionsPanel) -> None:
-    assert panel.content().sentence == EMPTY
-    view.show_run(fake_run(3, distributions=False))
-    assert panel.content().sentence == NOT_RECORDED
-    view.show_run(fake_run(3))
-    assert panel.content().sentence == ""
+def test_empty_states_are_one_sentence(panel: DistributionsPanel, residual: ResidualPanel, view: View) -> None:
+    assert (panel.content().sentence, residual.content().sentence) == (EMPTY, NO_ROUND)
+    view.show_run(fake_run(2, distributions=False))
+    assert (panel.content().sentence, residual.content().sentence) == (NOT_RECORDED, NOT_RECORDED)
+    view.show_run(fake_run(2, "sampler-match-no-proposal-distribution"))
+    view.select(0, 0)
+    assert panel.content().columns == ("p",)
+    assert "reports no q" in residual.content().sentence
     view.show_run(None)
     assert panel.content().sentence == EMPTY
 
 
-def test_title_controls_reach_the_panel(view: View, panel: DistributionsPanel) -> None:
-    view.show_run(fake_run(5))
-    _, axis, top, stage = panel.title_widgets()
-    assert [top.itemText(i) for i in range(top.count())] == ["top 5", "top 10", "top 15", "top 20", "all kept"]
-    top.activated.emit(0)
-    assert BarOptions.for_view(view).top_n == 5
-    axis.chosen.emit(1)
-    assert panel.content().log
-    stage.activated.emit(1)
-    assert "final: " in panel.title_context() or view.position == view.round.k
-
-
-def test_a_hidden_panel_keeps_its_title_and_catches_up(view: View, panel: DistributionsPanel) -> None:
-    run = fake_run(10)
-    view.show_run(run)
+def test_p_equal_to_q_leaves_no_residual(residual: ResidualPanel, view: View) -> None:
+    record = FakeRounds().next()
+    data = record.distributions[0]
+    data = dataclasses.replace(data, q=data.p, residual=np.zeros_like(data.p), residual_mass=0.0, residual_support=0)
+    view.show_run(run_of(dataclasses.replace(record, distributions=(data, *record.distributions[1:]))))
     view.select(0, 0)
-    before = panel.content()
-    panel.hide()
-    view.select(1, 1)
-    assert panel.title_name() == "p and q, position 2"
-    assert panel.content() is before, "nothing is built while hidden"
-    panel.show()
-    assert panel.content().rows[0].token == run[1].distributions[1].ids[0]
+    assert residual.content().sentence == NO_RESIDUAL
+    assert residual.title_context() == "Z = 0: empty"
+
+
+def test_the_residual_marks_the_token_drawn_from_it(residual: ResidualPanel, view: View) -> None:
+    BarOptions.for_view(view).set_top_n(5)
+    run = fake_run(60)
+    view.show_run(run)
+    seen = 0
+    for record in run:
+        view.select(record.index)
+        recovered = [e for e in record.emitted if e.source == "recovered"]
+        if not recovered:
+            continue
+        seen += 1
+        content = residual.content()
+        drawn = row_of(content.rows, recovered[0].token)
+        assert [row for row in content.rows if row.note == "drawn"] == [drawn]
+        assert drawn.values[0] == pytest.approx(recovered[0].probability, abs=1e-6)
+        assert sum(row.values[0] or 0 for row in content.rows) == pytest.approx(1, abs=1e-5)
+        assert "= 1 − Σ min" in residual.title_context()
+        assert content.foot == ""
+    assert seen > 5
+
+
+def test_a_rule_that_draws_from_p_says_that_the_residual_is_not_used(residual: ResidualPanel, view: View) -> None:
+    run = fake_run(40, "sampler-match")
+    view.show_run(run)
+    view.select(rejecting(run).index)
+    assert residual.content().rows
+    assert not any(row.note for row in residual.content().rows)
+    assert "not drawn from: sampler-match" in residual.title_context()
+
+
+def test_the_rest_is_exactly_zero_where_all_support_is_shown() -> None:
+    shown = np.array([0.7, 0.1, 0.2], np.float32)
+    assert rest_of(shown, 3) == 0.0
+    assert rest_of(shown[:2], 3) == pytest.approx(0.2, abs=1e-6)
+
+
+def test_the_title_takes_the_controls_and_they_choose(view: View, qtbot) -> None:
+    dock = QDockWidget("p and q")
+    qtbot.addWidget(dock)
+    panel = DistributionsPanel(view)
+    dock.setWidget(panel)
+    dock.setTitleBarWidget(DockTitle(dock, panel))
+    dock.resize(900, 300)
+    dock.show()
+    view.show_run(fake_run(5))
+    view.select(0, 0)
+    assert all(control.isVisible() for control in panel.title_widgets())
+    top, stage = dock.findChildren(TitleCombo)
+    top.chosen.emit(5)
+    assert sum(not row.marked and not row.pinned for row in panel.content().rows) <= 5
+    assert [stage.itemData(i) for i in range(stage.count())] == ["final", "raw", "temperature"]
+    assert top.currentText() == "top 5"
+
+
+def test_painting_at_any_size(panel: DistributionsPanel, residual: ResidualPanel, view: View) -> None:
+    for options in ({}, {"k": 0}, {"rule": "greedy-argmax"}, {"diagnostics": False}):
+        view.show_run(fake_run(3, **options))
+        for widget in (panel, residual):
+            for size in ((60, 20), (widget.minimumSizeHint().width(), widget.minimumSizeHint().height()), (1400, 700)):
+                widget.resize(*size)
+                assert not widget.grab().isNull()
