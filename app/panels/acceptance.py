@@ -159,7 +159,8 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
         self.setAccessibleName("Acceptance plot")
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         item = self.getPlotItem()
-        item.ctrlMenu.setParent(self)  # made all the same; without an owner it would outlive the plot
+        # Made all the same: without an owner it would outlive the plot, without its flags it would be shown in it.
+        item.ctrlMenu.setParent(self, item.ctrlMenu.windowFlags())
         item.hideButtons()
         item.setMouseEnabled(False, False)
         item.disableAutoRange()

@@ -9,6 +9,7 @@ import pytest
 from fakes import FakeRounds, fake_header, fake_run
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QMenu
 from scipy.stats import binomtest
 
 from app import theme
@@ -339,3 +340,11 @@ def test_the_gutter_moves_the_plot(view: View, panel: AcceptancePanel) -> None:
     RoundAxis.for_view(view).set_gutter(250)
     assert panel._legend.width() == 250
     assert panel._plot.x() == 250
+
+
+def test_the_plots_own_menu_never_shows(panel: AcceptancePanel) -> None:
+    panel.resize(800, 200)
+    panel.show()
+    menus = panel.findChildren(QMenu)
+    assert menus
+    assert not any(menu.isVisible() for menu in menus)
