@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from PySide6.QtCore import QByteArray, QSize, Qt
 from PySide6.QtGui import QActionGroup, QCloseEvent, QGuiApplication, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
-    QDialog,
     QDockWidget,
-    QInputDialog,
     QMainWindow,
     QMenu,
     QMenuBar,
-    QMessageBox,
     QStatusBar,
     QVBoxLayout,
     QWidget,
@@ -24,14 +21,11 @@ from PySide6.QtWidgets import (
 from app import icons, layout, theme
 from app.actions import ACTIONS, MENUS, make_actions, restyle, set_possible
 from app.controls import Controls
-from app.dialogs.help_viewer import HelpViewer, help_pages
-from app.dialogs.log_view import LogView
-from app.dialogs.model_chooser import ModelChooser
-from app.dialogs.prompt_editor import PromptEditor
-from app.dialogs.shortcut_sheet import ShortcutSheet
+from app.dialogs.help_viewer import help_pages
 from app.dock_title import DockTitle
 from app.messages import MessageLog, Toast
 from app.model_choice import TOY, Chosen, shown_name
+from app.navigation import Navigation
 from app.notices import notices
 from app.panels.acceptance import AcceptancePanel
 from app.panels.banner import Banner
@@ -46,8 +40,9 @@ from app.session import Session
 from app.settings_store import SCHEMA, SettingsStore
 from app.status_bar import StatusBar
 from app.view import View
+from app.window_dialogs import WindowDialogs
 from app.worker import BUNDLED
-from engine.recording import OUTCOMES, RecordedRun
+from engine.recording import RecordedRun
 from engine.settings import SettingsError
 
 log = logging.getLogger("draftscope.app")
@@ -99,8 +94,8 @@ class MainWindow(QMainWindow):
         self.start_page = StartPage(session)
         self.status = StatusBar(session)
         self.docks: dict[str, QDockWidget] = {}
-        self._dialogs: dict[str, QDialog] = {}
-        self._errors: QMessageBox | None = None
+        self.navigation = Navigation(session.view, self)
+        self.dialogs = WindowDialogs(session, self.controls, self.log, self)
         self._narrow: bool | None = None
         self._before_folding: QByteArray | None = None
         self._asked = Chosen()
@@ -178,7 +173,7 @@ class MainWindow(QMainWindow):
 
     def _connect(self) -> None:
         for name, action in self.actions_by_name.items():
-            act = getattr(self, f"_do_{name}", None)
+            act = self.handler(name)
             if act is not None:
                 action.triggered.connect(act)
         session, view = self.session, self.session.view
@@ -194,17 +189,26 @@ class MainWindow(QMainWindow):
         self.banner.pressed.connect(self._on_notice)
         self.controls.edited.connect(self._refresh_banner)
         self.controls.models_wanted.connect(self._load)
-        self.controls.chooser_wanted.connect(self._do_choose_models)
-        self.controls.prompt_editor_wanted.connect(self._do_edit_prompt)
+        self.controls.chooser_wanted.connect(self.dialogs.choose_models)
+        self.controls.prompt_editor_wanted.connect(self.dialogs.edit_prompt)
         self.status.cancel_wanted.connect(session.stop)
-        self.toast.details_wanted.connect(self._do_messages)
+        self.toast.details_wanted.connect(self.dialogs.messages)
+        self.navigation.said.connect(self.toast.show_message)
+        self.dialogs.models_chosen.connect(self._load)
         page = self.start_page
         page.run_bundled.connect(self._run_bundled)
         page.run_toy.connect(self._run_toy)
         page.watch_bug.connect(self._watch_bug)
-        page.choose_models.connect(self._do_choose_models)
+        page.choose_models.connect(self.dialogs.choose_models)
         page.change_wanted.connect(self._change)
         theme.notifier.changed.connect(self._restyle)
+
+    def handler(self, name: str) -> Callable[[], None] | None:
+        """What does the action of this name; None: its checked state says all, and the controls listen to it."""
+        own = getattr(self, f"_do_{name}", None)
+        for holder in (self.navigation, self.dialogs):
+            own = own or getattr(holder, name, None)
+        return own
 
     # What is possible, and what is shown.
 
@@ -219,6 +223,7 @@ class MainWindow(QMainWindow):
             set_possible(self.actions_by_name[spec.name], reason)
         for dock in self.docks.values():
             dock.toggleViewAction().setEnabled(not self._is_starting)
+            dock.toggleViewAction().setToolTip("Panels come with the first round." if self._is_starting else "")
         self._refresh_live()
         self._refresh_banner()
 
@@ -263,29 +268,9 @@ class MainWindow(QMainWindow):
     def _on_message(self, kind: str, text: str) -> None:
         self.log.add(kind, text)
         if kind == "error":
-            self._show_error(text)
+            self.dialogs.show_error(text)
         else:
             self.toast.show_message(text)
-
-    def _show_error(self, text: str) -> None:
-        """One dialog for all that went wrong until it is closed; nothing waits for it."""
-        if self._errors is None:
-            box = QMessageBox(self)
-            box.setIcon(QMessageBox.Icon.Warning)
-            box.setWindowTitle("Draftscope")
-            box.setTextFormat(Qt.TextFormat.PlainText)
-            box.setStandardButtons(QMessageBox.StandardButton.Ok)
-            box.finished.connect(self._on_error_closed)
-            box.setText(text)
-            self._errors = box
-            box.open()
-        elif text not in self._errors.text():
-            self._errors.setText(f"{self._errors.text()}\n\n{text}")
-
-    def _on_error_closed(self) -> None:
-        if self._errors is not None:
-            self._errors.deleteLater()
-            self._errors = None
 
     def _on_run_ended(self, run: RecordedRun) -> None:
         if run.end is not None:
@@ -401,7 +386,7 @@ class MainWindow(QMainWindow):
         elif act == "rule_auto":
             self._change({"rule": "auto"})
         elif act == "first_drift":
-            self._do_first_drift()
+            self.navigation.first_drift()
 
     # The actions, by the table's names.
 
@@ -427,32 +412,11 @@ class MainWindow(QMainWindow):
     def _do_new_seed(self) -> None:
         self.controls.new_seed()
 
-    def _do_choose_models(self) -> None:
-        dialog = ModelChooser(self.controls.chosen, self)
-        dialog.accepted.connect(self._on_models_chosen)
-        self._open("models", dialog)
-
-    def _on_models_chosen(self) -> None:
-        dialog = self._dialogs["models"]
-        assert isinstance(dialog, ModelChooser)
-        self._load(dialog.chosen())
-
     def _do_load_bundled(self) -> None:
         self._load(Chosen(BUNDLED, BUNDLED))
 
     def _do_load_toy(self) -> None:
         self._load(Chosen(TOY, TOY))
-
-    def _do_edit_prompt(self) -> None:
-        pair = self.session.pair
-        dialog = PromptEditor(self.controls.prompt(), pair.encode if pair is not None else None, self)
-        dialog.accepted.connect(self._on_prompt_written)
-        self._open("prompt", dialog)
-
-    def _on_prompt_written(self) -> None:
-        dialog = self._dialogs["prompt"]
-        assert isinstance(dialog, PromptEditor)
-        self.session.configure(prompt=dialog.prompt())
 
     def _do_copy_text(self) -> None:
         run = self.session.view.run
@@ -487,99 +451,10 @@ class MainWindow(QMainWindow):
     def _check_theme(self) -> None:
         self.actions_by_name[f"theme_{theme.scheme()}"].setChecked(True)
 
-    def _do_first_round(self) -> None:
-        self.session.view.select(0)
-
-    def _do_last_round(self) -> None:
-        run = self.session.view.run
-        if run is not None:
-            self.session.view.select(len(run) - 1)
-
-    def _do_previous_round(self) -> None:
-        self.session.view.step_round(-1)
-
-    def _do_next_round(self) -> None:
-        self.session.view.step_round(1)
-
-    def _do_previous_position(self) -> None:
-        self.session.view.step_position(-1)
-
-    def _do_next_position(self) -> None:
-        self.session.view.step_position(1)
-
-    def _do_go_to_round(self) -> None:
-        run = self.session.view.run
-        if run is None or not len(run):
-            return
-        dialog = QInputDialog(self)
-        dialog.setInputMode(QInputDialog.InputMode.IntInput)
-        dialog.setWindowTitle("Go to Round")
-        dialog.setLabelText(f"Round, 0 to {len(run) - 1}:")
-        dialog.setIntRange(0, len(run) - 1)
-        dialog.setIntValue(max(self.session.view.round_index, 0))
-        dialog.intValueSelected.connect(self._on_round_named)
-        self._open("go", dialog)
-
-    def _on_round_named(self, index: int) -> None:
-        self.session.view.select(index)
-
-    def _do_previous_rejection(self) -> None:
-        view = self.session.view
-        self._go_to_rejection(reversed(range(max(view.round_index, 0))), "before")
-
-    def _do_next_rejection(self) -> None:
-        view = self.session.view
-        self._go_to_rejection(iter(range(view.round_index + 1, len(view.run) if view.run is not None else 0)), "after")
-
-    def _go_to_rejection(self, order: Iterator[int], where: str) -> None:
-        run = self.session.view.run
-        if run is None:
-            return
-        outcomes = run.column("outcome")
-        replaced = (OUTCOMES.index("rejected"), OUTCOMES.index("degenerate"))
-        found = next((i for i in order if outcomes[i] in replaced), None)
-        if found is None:
-            self.toast.show_message(f"No draft was rejected {where} round {self.session.view.round_index}.")
-        else:
-            self.session.view.select(found)
-
-    def _do_first_drift(self) -> None:
-        run = self.session.view.run
-        if run is not None and run.first_drift is not None:
-            self.session.view.select(run.first_drift)
-        else:
-            self.toast.show_message("Drift is 0 in every round.")
-
-    def _do_live(self) -> None:
-        self.session.view.follow_tail()
-        self._refresh_live()
-
-    def _do_messages(self) -> None:
-        self._open("log", LogView(self.log, self))
-
     def _do_reset_layout(self) -> None:
         self.store.forget_docks()
         if not self._is_starting:
             self._arrange()
-
-    def _do_help(self) -> None:
-        self._open("help", HelpViewer(self))
-
-    def _do_shortcuts(self) -> None:
-        self._open("shortcuts", ShortcutSheet(self))
-
-    def _do_about(self) -> None:
-        from app.__main__ import version
-
-        box = QMessageBox(self)
-        box.setWindowTitle("About Draftscope")
-        box.setTextFormat(Qt.TextFormat.PlainText)
-        mlx = self.session.mlx_version or "not loaded yet"
-        box.setText(
-            f"Draftscope {version()}\n\nSee what a drafter proposed, what the target kept, and why.\n\n"
-            f"MLX {mlx}, {self.session.backend or 'backend known once MLX is loaded'}\nApache License 2.0"
-        )
-        self._open("about", box)
 
     def _do_close(self) -> None:
         self.close()
@@ -587,23 +462,11 @@ class MainWindow(QMainWindow):
     def _do_quit(self) -> None:
         self.close()
 
-    def _open(self, name: str, dialog: QDialog) -> None:
-        """Show a dialog that blocks nothing; a second call brings a new one in its place."""
-        before = self._dialogs.pop(name, None)
-        if before is not None:
-            before.close()
-            before.deleteLater()
-        self._dialogs[name] = dialog
-        dialog.open() if name in ("models", "prompt", "go", "about") else dialog.show()
-
     def closeEvent(self, event: QCloseEvent) -> None:
         shown = not self._is_starting and not self._nothing_shown()
         state = (self._before_folding or self.saveState(SCHEMA)) if shown else None
         self.store.save_layout(self.saveGeometry(), state)
-        for dialog in self._dialogs.values():
-            dialog.close()
-        if self._errors is not None:
-            self._errors.close()
+        self.dialogs.close_all()
         self.log.close()
         super().closeEvent(event)
 

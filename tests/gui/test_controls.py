@@ -214,13 +214,13 @@ def test_bad_input_is_marked_and_run_says_why(
     with pytest.raises(SettingsError):
         window.controls.settings()
     window.actions_by_name["run"].trigger()
-    assert window._errors is not None
-    assert said in window._errors.text()
-    assert window._errors.textFormat() == Qt.TextFormat.PlainText
+    assert window.dialogs.errors is not None
+    assert said in window.dialogs.errors.text()
+    assert window.dialogs.errors.textFormat() == Qt.TextFormat.PlainText
     assert script.calls in ([], [("open",)]), "nothing was run"
     field.set_value(_setting(Settings(), name))
     assert not field.property("invalid")
-    window._errors.close()
+    window.dialogs.errors.close()
 
 
 def test_markup_in_a_field_stays_text_in_its_tooltip(qtbot: QtBot, window: Bench) -> None:

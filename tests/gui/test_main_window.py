@@ -53,7 +53,7 @@ def test_every_entry_does_something(open_window: Opener) -> None:
     window = open_window(show=False)
     for spec in ACTIONS:
         controls_own = spec.name in ("stochastic", "kill_switch", "diagnostics", "more")
-        assert controls_own or hasattr(window, f"_do_{spec.name}"), spec.name
+        assert controls_own or window.handler(spec.name) is not None, spec.name
 
 
 def test_menus_hold_the_table_and_the_docks(open_window: Opener) -> None:
@@ -201,6 +201,7 @@ def test_a_title_shows_name_context_and_controls_and_closes_its_dock(qtbot: QtBo
     title = dock.titleBarWidget()
     panel = dock.widget()
     assert title._context.text() == panel.title_context() != ""
+    assert panel.geometry().top() >= title.geometry().bottom(), "the title covers nothing of the panel"
     assert all(control.window() is window for control in panel.title_widgets())
     qtbot.mouseClick(title.findChild(QToolButton, "close"), Qt.MouseButton.LeftButton)
     assert dock.isHidden()
@@ -329,12 +330,12 @@ def test_the_status_bar_says_state_rule_round_and_drift(open_window: Opener) -> 
 def test_a_failed_load_is_a_dialog_and_the_window_lives_on(qtbot: QtBot, open_window: Opener) -> None:
     window = open_window(Script(fail_load="no <b>weights</b> in /models/x", rounds=2))
     window.actions_by_name["load_bundled"].trigger()
-    qtbot.waitUntil(lambda: window._errors is not None)
-    assert "<b>weights</b>" in window._errors.text()
-    assert window._errors.textFormat() == Qt.TextFormat.PlainText
+    qtbot.waitUntil(lambda: window.dialogs.errors is not None)
+    assert "<b>weights</b>" in window.dialogs.errors.text()
+    assert window.dialogs.errors.textFormat() == Qt.TextFormat.PlainText
     assert window.status.items["state"].text() == "Failed"
-    window._errors.accept()
-    assert window._errors is None
+    window.dialogs.errors.accept()
+    assert window.dialogs.errors is None
     assert window.session.can("load") is None
 
 
@@ -345,7 +346,7 @@ def test_messages_are_kept_in_the_log_and_shown_there(qtbot: QtBot, open_window:
     assert window.toast.text() == "one line"
     qtbot.waitUntil(lambda: any("rule active" in line for line in window.log.lines))
     window.actions_by_name["messages"].trigger()
-    view = window._dialogs["log"]
+    view = window.dialogs.by_name["log"]
     assert isinstance(view, LogView)
     assert "info    speculative acceptance rule active <b>" in view.text.toPlainText()
     window.session.message.emit("notice", "another")
@@ -428,7 +429,7 @@ def test_the_prompt_editor_says_what_cannot_be_read(qtbot: QtBot) -> None:
 def test_the_written_prompt_reaches_the_controls(open_window: Opener) -> None:
     window = open_window()
     window.actions_by_name["edit_prompt"].trigger()
-    dialog = window._dialogs["prompt"]
+    dialog = window.dialogs.by_name["prompt"]
     assert isinstance(dialog, PromptEditor)
     dialog.edit.setPlainText("one\ntwo")
     dialog.accept()
@@ -514,6 +515,6 @@ def test_every_dialog_opens_and_goes_with_the_window(open_window: Opener) -> Non
     for name in ("choose_models", "edit_prompt", "messages", "shortcuts", "about", "go_to_round", "help"):
         window.actions_by_name[name].trigger()
         window.actions_by_name[name].trigger()
-    assert all(dialog.isVisible() for dialog in window._dialogs.values())
+    assert all(dialog.isVisible() for dialog in window.dialogs.by_name.values())
     window.close()
-    assert not any(dialog.isVisible() for dialog in window._dialogs.values())
+    assert not any(dialog.isVisible() for dialog in window.dialogs.by_name.values())

@@ -1,0 +1,131 @@
+"""The window's dialogs: they block nothing, and each is there once. Slots are named as in the table of actions."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtWidgets import QDialog, QInputDialog, QMessageBox, QWidget
+
+from app.controls import Controls
+from app.dialogs.help_viewer import HelpViewer
+from app.dialogs.log_view import LogView
+from app.dialogs.model_chooser import ModelChooser
+from app.dialogs.prompt_editor import PromptEditor
+from app.dialogs.shortcut_sheet import ShortcutSheet
+from app.messages import MessageLog
+from app.session import Session
+
+_SHEETS = ("models", "prompt", "go", "about")
+"""These belong to the window alone; the others may stand beside it."""
+
+
+class WindowDialogs(QObject):
+    """Opens dialogs over a window. Signals: `models_chosen` (a Chosen)."""
+
+    models_chosen = Signal(object)
+
+    def __init__(self, session: Session, controls: Controls, log: MessageLog, window: QWidget) -> None:
+        super().__init__(window)
+        self._session, self._controls, self._log, self._window = session, controls, log, window
+        self.by_name: dict[str, QDialog] = {}
+        self.errors: QMessageBox | None = None
+
+    def _open(self, name: str, dialog: QDialog) -> None:
+        """A second call brings a new one in the old one's place."""
+        before = self.by_name.pop(name, None)
+        if before is not None:
+            before.close()
+            before.deleteLater()
+        self.by_name[name] = dialog
+        if name in _SHEETS:
+            dialog.open()
+        else:
+            dialog.show()
+
+    def close_all(self) -> None:
+        """Close whatever is open."""
+        for dialog in self.by_name.values():
+            dialog.close()
+        if self.errors is not None:
+            self.errors.close()
+
+    def show_error(self, text: str) -> None:
+        """One dialog for all that went wrong until it is closed; nothing waits for it."""
+        if self.errors is not None:
+            if text not in self.errors.text():
+                self.errors.setText(f"{self.errors.text()}\n\n{text}")
+            return
+        box = self.errors = QMessageBox(self._window)
+        box.setIcon(QMessageBox.Icon.Warning)
+        box.setWindowTitle("Draftscope")
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        box.setStandardButtons(QMessageBox.StandardButton.Ok)
+        box.finished.connect(self._on_error_closed)
+        box.setText(text)
+        box.open()
+
+    def _on_error_closed(self) -> None:
+        if self.errors is not None:
+            self.errors.deleteLater()
+            self.errors = None
+
+    def choose_models(self) -> None:
+        dialog = ModelChooser(self._controls.chosen, self._window)
+        dialog.accepted.connect(self._on_models)
+        self._open("models", dialog)
+
+    def _on_models(self) -> None:
+        dialog = self.by_name["models"]
+        assert isinstance(dialog, ModelChooser)
+        self.models_chosen.emit(dialog.chosen())
+
+    def edit_prompt(self) -> None:
+        pair = self._session.pair
+        encode = pair.encode if pair is not None else None
+        dialog = PromptEditor(self._controls.prompt(), encode, self._window)
+        dialog.accepted.connect(self._on_prompt)
+        self._open("prompt", dialog)
+
+    def _on_prompt(self) -> None:
+        dialog = self.by_name["prompt"]
+        assert isinstance(dialog, PromptEditor)
+        self._session.configure(prompt=dialog.prompt())
+
+    def go_to_round(self) -> None:
+        view = self._session.view
+        if view.run is None or not len(view.run):
+            return
+        last = len(view.run) - 1
+        dialog = QInputDialog(self._window)
+        dialog.setInputMode(QInputDialog.InputMode.IntInput)
+        dialog.setWindowTitle("Go to Round")
+        dialog.setLabelText(f"Round, 0 to {last}:")
+        dialog.setIntRange(0, last)
+        dialog.setIntValue(max(view.round_index, 0))
+        dialog.intValueSelected.connect(self._on_round)
+        self._open("go", dialog)
+
+    def _on_round(self, index: int) -> None:
+        self._session.view.select(index)
+
+    def messages(self) -> None:
+        self._open("log", LogView(self._log, self._window))
+
+    def help(self) -> None:
+        self._open("help", HelpViewer(self._window))
+
+    def shortcuts(self) -> None:
+        self._open("shortcuts", ShortcutSheet(self._window))
+
+    def about(self) -> None:
+        from app.__main__ import version
+
+        session = self._session
+        box = QMessageBox(self._window)
+        box.setWindowTitle("About Draftscope")
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        box.setText(
+            f"Draftscope {version()}\n\nSee what a drafter proposed, what the target kept, and why.\n\n"
+            f"MLX {session.mlx_version or 'not loaded yet'}, {session.backend or 'backend known once it is loaded'}\n"
+            "Apache License 2.0"
+        )
+        self._open("about", box)
