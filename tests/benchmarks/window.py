@@ -1,6 +1,6 @@
 """How much work the window does for each frame at full speed, and what it costs the engine.
 
-    python tests/benchmarks/window.py [--rounds 10000] [--bundled]
+    python -m tests.benchmarks.window [--rounds 10000] [--bundled]
 
 GUI work is the CPU time of the GUI thread between two looks, 33 ms apart. The engine's speed is compared with the same
 run without a window, in a process of its own. Figures depend on the machine and on what else it does.
