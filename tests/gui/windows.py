@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QSettings
+from PySide6.QtCore import QCoreApplication, QEvent, QSettings
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
+from shiboken6 import isValid
 
 from app import theme
 from app.main_window import MainWindow
@@ -30,6 +31,8 @@ def open_window(qtbot: QtBot, qapp: QApplication, tmp_path: Path) -> Iterator[Op
     """Open a window over a fake engine: `open_window(script, size=(w, h), show=True)`."""
     theme.apply(qapp, "light")
     sessions: list[Session] = []
+    # pytest-qt knows them weakly: one that is collected as garbage may die in the middle of another one's event.
+    windows: list[MainWindow] = []
 
     def opened(script: Script | None = None, size: tuple[int, int] = (1440, 900), show: bool = True) -> MainWindow:
         made = script if script is not None else Script()
@@ -37,6 +40,7 @@ def open_window(qtbot: QtBot, qapp: QApplication, tmp_path: Path) -> Iterator[Op
         sessions.append(session)
         window = MainWindow(session, store_in(tmp_path))
         qtbot.addWidget(window)
+        windows.append(window)
         window.resize(*size)
         if show:
             window.show()
@@ -46,6 +50,8 @@ def open_window(qtbot: QtBot, qapp: QApplication, tmp_path: Path) -> Iterator[Op
     yield opened
     for session in sessions:
         assert session.shutdown()
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
+    assert not any(isValid(window) for window in windows)
 
 
 def show_run(window: MainWindow, run: RecordedRun) -> None:
