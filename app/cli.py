@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
-from app.headless.request import DEFAULT_PROMPT, RULES, RunError, UserError
+from app.headless.request import DEFAULT_PROMPT, RunError, UserError
 from app.headless.terminal import say
-from engine.settings import CHAIN_ORDERS, DRAFTERS, REWINDS, SamplerSettings, Settings, SettingsError
+from engine.settings import CHAIN_ORDERS, DRAFTERS, REWINDS, RULE_CHOICES, SamplerSettings, Settings, SettingsError
 
 _SAMPLER = SamplerSettings()
 _SETTINGS = Settings()
@@ -163,7 +163,7 @@ def run_parser() -> argparse.ArgumentParser:
         "--kill-switch", action=argparse.BooleanOptionalAction, help="sampler-match, whatever else is asked"
     )
     group.add_argument("--diagnostics", action=argparse.BooleanOptionalAction, help="compute the closed forms")
-    group.add_argument("--rule", default="auto", metavar="ID", help=f"{', '.join(RULES)} (default: auto)")
+    group.add_argument("--rule", default="auto", metavar="ID", help=f"{', '.join(RULE_CHOICES)} (default: auto)")
     group.add_argument("--drafter", default="sample", metavar="KIND", help=f"{', '.join(DRAFTERS)} (default: sample)")
     for name, kind, metavar in (
         ("temp", number, "T"),

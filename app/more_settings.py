@@ -18,10 +18,7 @@ from app.fields import (
     write_bias,
     write_stop,
 )
-from engine.settings import CHAIN_ORDERS, DRAFTERS
-
-RULES = ("auto", "sampler-match", "stochastic", "greedy-argmax")
-"""What may be asked for by hand; engine.acceptance decides, and says so if it refuses."""
+from engine.settings import CHAIN_ORDERS, DRAFTERS, RULE_CHOICES
 
 Field = NumberField | TextField | ChoiceField
 
@@ -198,7 +195,7 @@ class MoreSettings(QWidget):
             options = {"whole": True, "step": step, "least": 1, "characters": 5}
             return self._keep(name, NumberField(label, about, settings_check(name), **options))  # type: ignore[arg-type]
 
-        rule = ChoiceField("rule", "auto: by Stochastic, kill switch and temperature; an id: that rule", RULES)
+        rule = ChoiceField("rule", "auto: by Stochastic, kill switch and temperature; an id: that rule", RULE_CHOICES)
         about = 'Texts that end the run, in double quotes: "\\n\\n", "END"'
         return [
             ("rule", [self._keep("rule", rule)]),

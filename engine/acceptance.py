@@ -23,7 +23,7 @@ from functools import cached_property
 from engine.backend import mx
 from engine.randomness import ACCEPT, REPLACE, RoundKeys
 from engine.sampling import probabilities
-from engine.settings import SettingsError
+from engine.settings import RULE_CHOICES, SettingsError
 
 NO_RESIDUAL = 1e-6
 """A residual mass up to this is float32 rounding of p = q: there is nothing to draw from."""
@@ -161,8 +161,6 @@ RULES = {
         ),
     )
 }
-CHOICES = ("auto", "sampler-match", "stochastic", "greedy-argmax")
-"""What `rule` may ask for by hand."""
 
 
 def acceptance_rule(
@@ -173,9 +171,9 @@ def acceptance_rule(
     In this order: greedy target; kill switch, or not opted in; no proposal distribution; stochastic. `asked` is a
     rule named by hand. Raises SettingsError for one that can't be asked for.
     """
-    if asked not in CHOICES:
+    if asked not in RULE_CHOICES:
         raise SettingsError(
-            f"rule: expected one of {', '.join(CHOICES)}; got {asked!r}, which this version doesn't have"
+            f"rule: expected one of {', '.join(RULE_CHOICES)}; got {asked!r}, which this version doesn't have"
         )
     if greedy_target:
         return RULES["greedy-argmax"], "the target's sampler is greedy (temperature 0 or top-k 1)"

@@ -19,12 +19,12 @@ from engine.caches import DRAFT_TRIMS, Cache, CacheError, check, rewind
 from engine.diagnostics import Host, Observation, distributions, observe, value_at
 from engine.drafters import ModelDrafter, Proposal, no_proposal
 from engine.emission import TextSoFar, fates_of, keep_emitted, source_of
-from engine.models import Pair
+from engine.models import Network, Pair
 from engine.penalties import preprocess_logits, preprocessing_active, xtc_active
 from engine.randomness import XTC, RoundKeys
-from engine.rounds import Distributions, Draft, Emitted, Round, RunEnd, RunHeader, Timings
+from engine.rounds import CachePositions, Distributions, Draft, Emitted, Round, RunEnd, RunHeader, Timings
 from engine.sampling import filter_logits, unusable
-from engine.settings import LIVE_FIELDS, Settings
+from engine.settings import SamplerSettings, Settings
 from engine.statistics import Statistics, summary_line
 from engine.switches import stochastic_from_environment
 
@@ -182,31 +182,33 @@ class SpeculativeGenerator:
         drafted, count = host["drafted"].tolist(), int(host["count"])
         emitted = self._emit(drafted, count, int(host["token"]))
         seen = distributions(observation, host, k) if observation is not None else ()
+        drafts = _drafts(drafted, count, len(emitted), host, seen)
         clock.append(time.perf_counter())
-        record = self._rewind(
-            Round(
-                index=self._index,
-                context_length=len(context),
-                rule=rule.id,
-                rule_label=rule.label,
-                rule_reason=reason,
-                distribution_preserving=rule.distribution_preserving,
-                drafts=_drafts(drafted, count, len(emitted), host, seen),
-                emitted=_emissions(emitted, count, k, rule, bool(host.get("degenerate", False)), seen),
-                main_cache=rewind(self._main, main_start, k + 1 - len(emitted), len(context) + len(emitted) - 1),
-                draft_cache=None,
-                debt=0,
-                drift=0,
-                timings=Timings(0, 0, 0, 0),
-                distributions=seen,
-                changed=changed,
-                text_end=len(self._text.visible),
-            ),
-            draft_start,
-            refed,
+        held = len(context) + len(emitted) - 1  # what the law wants in a cache that owes nothing
+        main_cache = rewind(self._main, main_start, k + 1 - len(emitted), held)
+        check("main", main_cache)
+        draft_cache = self._rewind_draft(k, min(count, len(emitted)), len(emitted), held, draft_start, refed)
+        clock.append(time.perf_counter())
+        record = Round(
+            index=self._index,
+            context_length=len(context),
+            rule=rule.id,
+            rule_label=rule.label,
+            rule_reason=reason,
+            distribution_preserving=rule.distribution_preserving,
+            drafts=drafts,
+            emitted=_emissions(emitted, count, k, rule, bool(host.get("degenerate", False)), seen),
+            main_cache=main_cache,
+            draft_cache=draft_cache,
+            debt=self._debt,
+            drift=draft_cache.expected_end - draft_cache.end if draft_cache is not None else 0,
+            timings=Timings(*(after - before for before, after in itertools.pairwise(clock))),
+            distributions=seen,
+            changed=changed,
+            text_end=len(self._text.visible),
         )
-        clock.append(time.perf_counter())
-        return self._close_round(record, clock)
+        self._close_round(record)
+        return record
 
     def _draft(self, context: list[int], k: int, keys: RoundKeys) -> Proposal:
         if k == 0 or self._drafter is None:
@@ -274,33 +276,30 @@ class SpeculativeGenerator:
             self._ending = ("length", f"The limit of {self._limit} tokens is reached.")
         else:
             self._ending = None
+        if self._ending is not None:
+            self._text.close()
         return emitted
 
-    def _rewind(self, record: Round, draft_start: int, refed: int) -> Round:
-        """Bring the draft cache back to the accepted prefix, and hold both caches against the law."""
-        check("main", record.main_cache)
+    def _rewind_draft(
+        self, k: int, accepted: int, emitted: int, held: int, start: int, refed: int
+    ) -> CachePositions | None:
+        """Bring the draft cache back to the accepted prefix, and hold it against the law; None without a drafter."""
         if self._drafter is None:
-            return record
-        k, emitted = record.k, len(record.emitted)
+            return None
         self._debt = max(emitted - k, 0) if k else self._debt + emitted
-        expected = record.context_length + emitted - 1 - self._debt
-        trim = DRAFT_TRIMS[self.settings.rewind](k, record.accepted, emitted) if k else 0
-        positions = rewind(self._drafter.cache, draft_start, trim, expected, refed)
+        trim = DRAFT_TRIMS[self.settings.rewind](k, accepted, emitted) if k else 0
+        positions = rewind(self._drafter.cache, start, trim, held - self._debt, refed)
         if self.settings.rewind == "correct" and k:
             check("draft", positions)
-        return dataclasses.replace(record, draft_cache=positions, debt=self._debt, drift=expected - positions.end)
+        return positions
 
-    def _close_round(self, record: Round, clock: list[float]) -> Round:
-        spans = [after - before for before, after in itertools.pairwise(clock)]
-        record = dataclasses.replace(record, timings=Timings(*spans))
+    def _close_round(self, record: Round) -> None:
         self._index += 1
         self._seconds += record.timings.total
         self.statistics.add(record)
         _log_firsts(record)
         if self._ending is not None:
             self._finish(*self._ending)
-            record = dataclasses.replace(record, text_end=len(self._text.visible))
-        return record
 
     # Parts of the state
 
@@ -315,12 +314,12 @@ class SpeculativeGenerator:
         )
 
     def _apply_changes(self) -> dict[str, Any]:
-        changed = {n: v for n, v in self._changes.items() if getattr(self.settings, n) != v and n in LIVE_FIELDS}
+        changed = {n: v for n, v in self._changes.items() if getattr(self.settings, n) != v}
         self._changes = {}
         self.settings = self.settings.with_live(changed)
         return changed
 
-    def _history(self, context: list[int], sampler: Any) -> mx.array | None:
+    def _history(self, context: list[int], sampler: SamplerSettings) -> mx.array | None:
         """The tokens that penalties may count, or None where none is on."""
         if not preprocessing_active(sampler):
             return None
@@ -358,9 +357,8 @@ class SpeculativeGenerator:
         if self._drafter.cache.position == len(held):
             return 0
         self._drafter.cache.return_to(0)
-        for start in range(0, len(held), self.settings.prefill_chunk):
-            self._drafter.forward(mx.array(held[start : start + self.settings.prefill_chunk], dtype=mx.uint32))
-            self._drafter.cache.evaluate()
+        for _ in self._feed(self._drafter.model.network, self._drafter.cache, held):
+            pass
         return len(held)
 
     def _prefill(self, ids: list[int], progress: Callable[[int, int], bool] | None) -> bool:
@@ -370,15 +368,20 @@ class SpeculativeGenerator:
             caches.append((self._drafter.model.network, self._drafter.cache))
         done, total = 0, len(ids) * len(caches)
         for network, cache in caches:
-            for start in range(0, len(ids), self.settings.prefill_chunk):
+            for fed in self._feed(network, cache, ids):
                 if self._cancelled.is_set() or (progress is not None and progress(done, total)):
                     return False
-                chunk = ids[start : start + self.settings.prefill_chunk]
-                network(mx.array(chunk, dtype=mx.uint32)[None], cache=cache.layers)
-                cache.forwarded(len(chunk))
-                cache.evaluate()
-                done += len(chunk)
+                done += fed
         return not (progress is not None and progress(done, total))
+
+    def _feed(self, network: Network, cache: Cache, ids: list[int]) -> Iterator[int]:
+        """Forward ids in chunks and evaluate the cache after each; yields a chunk's size before it is forwarded."""
+        for start in range(0, len(ids), self.settings.prefill_chunk):
+            chunk = ids[start : start + self.settings.prefill_chunk]
+            yield len(chunk)
+            network(mx.array(chunk, dtype=mx.uint32)[None], cache=cache.layers)
+            cache.forwarded(len(chunk))
+            cache.evaluate()
 
     def _prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
         target = self.pair.target

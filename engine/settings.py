@@ -15,6 +15,9 @@ CHAIN_ORDERS = ("temperature-first", "mlx-lm")
 
 REWINDS = ("correct", "legacy-rewind")
 DRAFTERS = ("sample", "greedy", "no-q")
+RULE_CHOICES = ("auto", "sampler-match", "stochastic", "greedy-argmax")
+"""What `rule` may ask for by hand; `acceptance_rule` decides."""
+
 LIVE_FIELDS = ("rule", "stochastic", "kill_switch", "diagnostics", "rewind")
 """Fields that may change while a run goes; a change takes effect at the next round."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from engine.rounds import Round
 
@@ -14,14 +16,29 @@ def ratio(numerator: float, denominator: float) -> float | None:
     return numerator / denominator if denominator else None
 
 
-def wilson_interval(successes: float, trials: float, z: float = 1.959963984540054) -> tuple[float, float] | None:
-    """The Wilson score interval of a rate (95 % by default), or None without trials. Source: Wilson 1927."""
+Z_95 = 1.959963984540054
+
+
+def wilson_band(
+    successes: npt.ArrayLike, trials: npt.ArrayLike, z: float = Z_95
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Low and high end of the Wilson score interval of rates, elementwise; NaN without trials. Source: Wilson 1927."""
+    n = np.asarray(trials, np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rate = np.asarray(successes, np.float64) / n
+        shrink = 1 + z * z / n
+        centre = (rate + z * z / (2 * n)) / shrink
+        half = z * np.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)) / shrink
+    low, high = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+    return np.where(n > 0, low, np.nan), np.where(n > 0, high, np.nan)
+
+
+def wilson_interval(successes: float, trials: float, z: float = Z_95) -> tuple[float, float] | None:
+    """The Wilson score interval of one rate (95 % by default), or None without trials."""
     if not trials:
         return None
-    rate = successes / trials
-    centre = (rate + z * z / (2 * trials)) / (1 + z * z / trials)
-    half = z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials)) / (1 + z * z / trials)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    low, high = wilson_band(successes, trials, z)
+    return float(low), float(high)
 
 
 @dataclass

@@ -8,14 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine.settings import DRAFTERS, SamplerSettings, Settings
+from engine.settings import DRAFTERS, RULE_CHOICES, SamplerSettings, Settings
 from engine.switches import diagnostics_from_environment, stochastic_from_environment
 
 DEFAULT_PROMPT = "It is a truth universally acknowledged, that"
 TOY_PROMPT = "the cat sat on"
-
-RULES = ("auto", "sampler-match", "stochastic", "greedy-argmax")
-"""What `--rule` may ask for; engine.acceptance.CHOICES, which can't be imported without MLX."""
 
 _UNBUILT_RULES = ("block", "argmax-vs-argmax", "resample-from-p", "missing-support-check", "raw-q")
 _UNBUILT_DRAFTERS = ("mtp", "dflash")
@@ -113,9 +110,9 @@ def drafter_kind(text: str) -> str:
 
 def rule_choice(text: str) -> str:
     """The rule asked for by hand, or auto. Raises UserError for one that can't be asked for."""
-    if text in RULES:
+    if text in RULE_CHOICES:
         return text
-    choices = f"choose one of {', '.join(RULES)}"
+    choices = f"choose one of {', '.join(RULE_CHOICES)}"
     if text == "sampler-match-no-proposal-distribution":
         raise UserError(f"--rule: {text} can't be asked for: --stochastic --drafter no-q leads to it; {choices}")
     if text in _UNBUILT_RULES:

@@ -8,26 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.recording import RecordedRun
+from engine.statistics import wilson_band
 
 Values = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
-
-Z_95 = 1.959963984540054
-
-
-def wilson_band(successes: npt.ArrayLike, trials: npt.ArrayLike, z: float = Z_95) -> tuple[Values, Values]:
-    """Low and high end of the Wilson score interval, elementwise; NaN without trials.
-
-    The arrays' form of engine.statistics.wilson_interval. Source: Wilson 1927.
-    """
-    n = np.asarray(trials, np.float64)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        rate = np.asarray(successes, np.float64) / n
-        shrink = 1 + z * z / n
-        centre = (rate + z * z / (2 * n)) / shrink
-        half = z * np.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)) / shrink
-    low, high = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
-    return np.where(n > 0, low, np.nan), np.where(n > 0, high, np.nan)
 
 
 def ratio(numerator: npt.ArrayLike, denominator: npt.ArrayLike) -> Values:

@@ -14,12 +14,12 @@ from scipy.stats import binomtest
 
 from app import theme
 from app.panels.acceptance import AcceptancePanel
-from app.panels.acceptance_data import AcceptanceData, thin_extremes, wilson_band
+from app.panels.acceptance_data import AcceptanceData, thin_extremes
 from app.panels.round_axis import AxisMap, RoundAxis
 from app.theme import DARK, LIGHT
 from app.view import View
 from engine.recording import RecordedRun
-from engine.statistics import wilson_interval
+from engine.statistics import wilson_band, wilson_interval
 
 
 @pytest.fixture

@@ -18,10 +18,9 @@ from app.actions import make_actions
 from app.controls import Controls
 from app.fields import ChoiceField, NumberField, TextField, read_seed, read_stop
 from app.model_choice import TOY, Chosen
-from app.more_settings import RULES
 from app.pace import STEPS, pace_text
 from app.session import Session
-from engine.settings import MAX_SEED, SamplerSettings, Settings, SettingsError
+from engine.settings import MAX_SEED, RULE_CHOICES, SamplerSettings, Settings, SettingsError
 from tests.gui.fake_engine import FakeRoom, Script
 from tests.gui.windows import Opener
 
@@ -279,10 +278,14 @@ def test_seeds_and_stop_texts_are_read_as_written() -> None:
         read_stop('""')
 
 
-def test_the_rules_offered_are_the_engines() -> None:
-    from engine.acceptance import CHOICES
+def test_the_rules_offered_are_the_engines(window: Bench) -> None:
+    from engine.acceptance import RULES
 
-    assert set(RULES) == set(CHOICES)
+    field = window.controls.fields["rule"]
+    assert isinstance(field, ChoiceField)
+    offered = {field.itemText(index) for index in range(field.count())}
+    assert offered == set(RULE_CHOICES)
+    assert offered - {"auto"} <= set(RULES)
 
 
 def test_the_prompt_line_and_prompts_that_it_cannot_show(qtbot: QtBot, window: Bench) -> None:

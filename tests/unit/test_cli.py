@@ -14,7 +14,7 @@ from app import cli
 from app.headless import ab, request, terminal
 from app.headless.request import UserError
 from engine import switches
-from engine.settings import SamplerSettings, Settings, SettingsError
+from engine.settings import RULE_CHOICES, SamplerSettings, Settings, SettingsError
 
 
 @pytest.fixture(autouse=True)
@@ -177,9 +177,10 @@ def test_a_rule_that_cannot_be_asked_for_is_refused_in_words(rule: str, words: s
 
 
 def test_the_rules_on_offer_are_the_engines() -> None:
-    from engine.acceptance import CHOICES
+    from engine.acceptance import RULES
 
-    assert set(request.RULES) == set(CHOICES)
+    assert {settings("--rule", rule).rule for rule in RULE_CHOICES} == set(RULE_CHOICES)
+    assert set(RULE_CHOICES) - {"auto"} <= set(RULES)
 
 
 @pytest.mark.parametrize(
