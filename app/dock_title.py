@@ -17,7 +17,6 @@ class ElidedLabel(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._text = ""
-        self._alignment = Qt.AlignmentFlag.AlignLeft
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
 
     def text(self) -> str:

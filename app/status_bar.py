@@ -125,8 +125,7 @@ class StatusBar(QWidget):
         session.progress_changed.connect(self._refresh_progress)
         session.memory_changed.connect(self.refresh)
         session.pair_changed.connect(self.refresh)
-        for signal in (view.run_changed, view.advanced, view.cursor_moved):
-            signal.connect(self.refresh)
+        view.changed.connect(self.refresh)
         theme.notifier.changed.connect(self.update)
         self.refresh()
         self._refresh_progress()

@@ -12,12 +12,14 @@ class View(QObject):
     """One run seen by every panel. Panels read `run`, never the worker.
 
     Signals: `run_changed` (another run, or none, is shown); `advanced` (rounds were added, or the run ended: at
-    most once a frame); `cursor_moved` (round, position or live changed, also by following the tail).
+    most once a frame); `cursor_moved` (round, position or live changed, also by following the tail); `changed` (once
+    after any of them: for what shows the whole state anew whichever it was).
     """
 
     run_changed = Signal()
     advanced = Signal()
     cursor_moved = Signal()
+    changed = Signal()
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -41,6 +43,7 @@ class View(QObject):
         self._pin_to_tail()
         self.run_changed.emit()
         self.cursor_moved.emit()
+        self.changed.emit()
 
     def notify_advanced(self) -> None:
         """Rounds were appended: follow them if live, and tell the panels once."""
@@ -48,6 +51,7 @@ class View(QObject):
         self.advanced.emit()
         if moved:
             self.cursor_moved.emit()
+        self.changed.emit()
 
     def select(self, round_index: int, position: int | None = None) -> None:
         """Put the cursor on a round and position (None: the decisive one); the tail is no longer followed."""
@@ -57,12 +61,14 @@ class View(QObject):
         self.round_index = round_index
         self.position = self._valid(position)
         self.cursor_moved.emit()
+        self.changed.emit()
 
     def follow_tail(self) -> None:
         """Pin the cursor to the newest round (End)."""
         self.live = True
         self._pin_to_tail()
         self.cursor_moved.emit()
+        self.changed.emit()
 
     def step_round(self, by: int) -> None:
         """Move by rounds, within the run."""

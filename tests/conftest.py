@@ -162,3 +162,16 @@ def own_settings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
         QSettings.setDefaultFormat(QSettings.Format.IniFormat)
         for kind in (QSettings.Format.IniFormat, QSettings.Format.NativeFormat):
             QSettings.setPath(kind, QSettings.Scope.UserScope, folder)
+
+
+@pytest.fixture
+def fresh_switches() -> Iterator[None]:
+    """Let a test set the environment's switches, which are read once a process."""
+    from engine import switches
+
+    readers = (switches.stochastic_from_environment, switches.diagnostics_from_environment)
+    for reader in readers:
+        reader.cache_clear()
+    yield
+    for reader in readers:
+        reader.cache_clear()

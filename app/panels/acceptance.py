@@ -324,10 +324,11 @@ class AcceptancePanel(CopiesTable):
         shelve(self, self._roll, self._what)
         view.run_changed.connect(self._on_run_changed)
         view.advanced.connect(self._on_advanced)
-        view.cursor_moved.connect(self._on_cursor)
+        view.changed.connect(self._on_cursor)
         self._axis.changed.connect(self._on_axis)
         theme.notifier.changed.connect(self._on_theme)
         self._on_run_changed()
+        self._on_cursor()
 
     # What the dock asks
 
@@ -414,7 +415,7 @@ class AcceptancePanel(CopiesTable):
     def _on_advanced(self) -> None:
         if self._view.run is not None:
             self._data.take_in(self._view.run)
-        self._redraw()
+        self._draw()
 
     def _on_axis(self) -> None:
         self._place()
@@ -437,6 +438,10 @@ class AcceptancePanel(CopiesTable):
 
     def _redraw(self) -> None:
         """Curves or bars, then what depends on the cursor; hidden, only the title."""
+        self._draw()
+        self._on_cursor()
+
+    def _draw(self) -> None:
         if self.isVisible():
             some = self._view.round is not None
             self._legend.setVisible(some)
@@ -449,7 +454,6 @@ class AcceptancePanel(CopiesTable):
                 self._positions.set_table(self._position_bars(), keep_place=True)
             else:
                 self._plot.draw(self._data)
-        self._on_cursor()
 
     def _on_cursor(self) -> None:
         index = self._view.round_index

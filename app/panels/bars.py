@@ -15,6 +15,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
     QResizeEvent,
+    QShowEvent,
     QWheelEvent,
 )
 from PySide6.QtWidgets import QToolTip, QWidget
@@ -24,6 +25,7 @@ from app.panels.chips import TokenPainter, colour, draw_glyph, glyph_size, plain
 from app.panels.title_controls import CopiesTable, Table, draw_sentence
 from app.theme import Palette
 from app.view import View
+from engine.rounds import Distributions, Round
 from engine.text import Vocabulary
 
 LEAST_LOG = 1e-12
@@ -444,3 +446,48 @@ class BarRows(CopiesTable):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         self._offset = min(self._offset, self._last_offset())
+
+
+class PositionBars(BarRows):
+    """Bars that tell of the position under the view's cursor; subclasses give `_refresh`, and call `_follow` once.
+
+    Signals: `title_changed`, when what the panel says for its dock's title is another text.
+    """
+
+    title_changed = Signal()
+
+    def __init__(self, view: View, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._view, self._options = view, BarOptions.for_view(view)
+
+    def _follow(self) -> None:
+        """Follow the view and the theme from now on."""
+        self._view.run_changed.connect(self._on_run_changed)
+        self._view.cursor_moved.connect(self._refresh)
+        theme.notifier.changed.connect(self._on_theme)
+        self._on_run_changed()
+
+    def _under_cursor(self) -> tuple[Round | None, Distributions | None, int]:
+        """The round, what it recorded of the position, and the position; None for what isn't there."""
+        record, position = self._view.round, self._view.position
+        data = record.distributions[position] if record and position < len(record.distributions) else None
+        return record, data, position
+
+    def restyle(self, colours: Palette) -> None:
+        super().restyle(colours)
+        self._refresh()
+
+    def _on_theme(self) -> None:
+        self.restyle(theme.current())
+
+    def _on_run_changed(self) -> None:
+        run = self._view.run
+        self.set_vocabulary(run.header.vocabulary if run is not None else None)
+        self._refresh()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        raise NotImplementedError

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from PySide6.QtCore import Signal
-from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QWidget
 
 from app import theme
 from app.format import count, probability, significant, visible_text
-from app.panels.bars import BarOptions, BarRow, BarRows, BarTable
+from app.panels.bars import BarRow, BarTable, PositionBars
 from app.panels.chips import chip_styles
 from app.panels.title_controls import Segments, Swatches, TitleCombo, exact, shelve
-from app.theme import Palette
 from app.view import View
 from engine.rounds import Distributions, Floats, Round
 
@@ -89,17 +86,14 @@ def identity(sum_min: float | None, mass: float | None) -> tuple[str, bool]:
     return f"Σ min(p, q) = {significant(sum_min)} {'≠' if bad else '='} 1 − Z, Z = {significant(mass)}", bad
 
 
-class DistributionsPanel(BarRows):
+class DistributionsPanel(PositionBars):
     """p over q for the tokens that matter; the drafted and the emitted one are always there.
 
     Signals: `title_changed`, when `title_name` or `title_context` gives another text.
     """
 
-    title_changed = Signal()
-
     def __init__(self, view: View, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._view, self._options = view, BarOptions.for_view(view)
+        super().__init__(view, parent)
         self._wanted_stage = FINAL
         self._title = ("p and q", "")
         self.setObjectName("distributions")
@@ -117,10 +111,7 @@ class DistributionsPanel(BarRows):
         self._top.set_entries(TOP_CHOICES, self._options.top_n)
         self._offer_stages(None)
         self._options.changed.connect(self._on_options)
-        view.run_changed.connect(self._on_run_changed)
-        view.cursor_moved.connect(self._refresh)
-        theme.notifier.changed.connect(self._on_theme)
-        self._on_run_changed()
+        self._follow()
 
     # What the dock asks
 
@@ -135,10 +126,6 @@ class DistributionsPanel(BarRows):
     def title_widgets(self) -> list[QWidget]:
         """Legend, axis, number of tokens, stage."""
         return [self._swatches, self._axis, self._top, self._stage]
-
-    def restyle(self, colours: Palette) -> None:
-        super().restyle(colours)
-        self._refresh()
 
     # Choices
 
@@ -172,21 +159,8 @@ class DistributionsPanel(BarRows):
 
     # Following the view
 
-    def _on_theme(self) -> None:
-        self.restyle(theme.current())
-
-    def _on_run_changed(self) -> None:
-        run = self._view.run
-        self.set_vocabulary(run.header.vocabulary if run is not None else None)
-        self._refresh()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        self._refresh()
-
     def _refresh(self) -> None:
-        record, position = self._view.round, self._view.position
-        data = record.distributions[position] if record and position < len(record.distributions) else None
+        record, data, position = self._under_cursor()
         # Hidden, only what the title says is kept up to date.
         if record is None:
             self._set_title("p and q", "")

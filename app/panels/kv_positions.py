@@ -22,7 +22,7 @@ from app import theme
 from app.format import count, plural
 from app.panels.chips import plain_tip
 from app.panels.round_axis import AxisMap, RoundAxis
-from app.panels.round_detail import ElidedLabel
+from app.panels.title_controls import SideLabel, shelve
 from app.theme import Palette
 from app.view import View
 from engine.recording import RecordedRun
@@ -34,7 +34,7 @@ BARS = "drift per round = expected − actual position of the draft cache"
 ROWS = ("main", "draft", "drift")
 
 
-class Verdict(ElidedLabel):
+class Verdict(SideLabel):
     """The one sentence at the right of the title, green or red."""
 
     def __init__(self, parent: QWidget) -> None:
@@ -87,16 +87,14 @@ class KvPositionsPanel(QWidget):
         self._main_off: int | None = None
         self._widest = 0
         # The dock's title takes the label over; until then it stays out of sight without being hidden itself.
-        shelf = QWidget(self)
-        shelf.hide()
-        self._verdict = Verdict(shelf)
+        self._verdict = Verdict(self)
+        shelve(self, self._verdict)
         self.setObjectName("kv-positions")
         self.setAccessibleName("KV positions")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         view.run_changed.connect(self._on_run_changed)
-        view.advanced.connect(self._on_moved)
-        view.cursor_moved.connect(self._on_moved)
+        view.changed.connect(self._on_moved)
         self._axis.changed.connect(self._on_moved)
         theme.notifier.changed.connect(self._on_theme)
         self._on_run_changed()

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from PySide6.QtCore import Signal
-from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QWidget
 
 from app import theme
 from app.format import count, probability, significant, visible_text
-from app.panels.bars import BarOptions, BarRow, BarRows, BarTable
+from app.panels.bars import BarRow, BarTable, PositionBars
 from app.panels.chips import chip_styles
 from app.panels.distributions import IDENTITY_TOLERANCE, NOT_RECORDED, rest_of, rest_text
 from app.panels.title_controls import exact
-from app.theme import Palette
 from app.view import View
 from engine.rounds import Distributions, Round
 
@@ -63,22 +60,16 @@ def mass_text(mass: float, sum_min: float | None) -> str:
     return f"{text} {equal} 1 − Σ min, Σ min = {significant(sum_min)}"
 
 
-class ResidualPanel(BarRows):
+class ResidualPanel(PositionBars):
     """The residual's largest tokens as bars. Signals: `title_changed`, when `title_context` gives another text."""
 
-    title_changed = Signal()
-
     def __init__(self, view: View, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._view, self._options = view, BarOptions.for_view(view)
+        super().__init__(view, parent)
         self._context = ""
         self.setObjectName("residual")
         self.setAccessibleName("Residual")
         self._options.changed.connect(self._refresh)
-        view.run_changed.connect(self._on_run_changed)
-        view.cursor_moved.connect(self._refresh)
-        theme.notifier.changed.connect(self._on_theme)
-        self._on_run_changed()
+        self._follow()
 
     def title_name(self) -> str:
         return "Residual"
@@ -87,25 +78,8 @@ class ResidualPanel(BarRows):
         """The mass Z and Σ min with their numbers, and why nothing was drawn if so."""
         return self._context
 
-    def restyle(self, colours: Palette) -> None:
-        super().restyle(colours)
-        self._refresh()
-
-    def _on_theme(self) -> None:
-        self.restyle(theme.current())
-
-    def _on_run_changed(self) -> None:
-        run = self._view.run
-        self.set_vocabulary(run.header.vocabulary if run is not None else None)
-        self._refresh()
-
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        self._refresh()
-
     def _refresh(self) -> None:
-        record, position = self._view.round, self._view.position
-        data = record.distributions[position] if record and position < len(record.distributions) else None
+        record, data, position = self._under_cursor()
         if record is None or data is None:
             self._set_context("")
             self.set_table(BarTable(sentence=EMPTY if record is None else NOT_RECORDED))

@@ -22,7 +22,7 @@ from PySide6.QtGui import (
     QPolygonF,
     QResizeEvent,
 )
-from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QLabel, QSizePolicy, QToolTip, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QFrame, QToolTip, QWidget
 
 from app import theme
 from app.panels.chips import GLYPH_GAP, TokenPainter, draw_glyph, glyph_size, hatch, plain_tip
@@ -41,6 +41,7 @@ from app.panels.round_text import (
     spoken,
     tip_lines,
 )
+from app.panels.title_controls import SideLabel, shelve
 from app.theme import Outcome, Palette
 from app.view import View
 from engine.rounds import Round
@@ -68,27 +69,6 @@ class Piece:
 Line = list[Piece]
 
 
-class ElidedLabel(QLabel):
-    """A plain grey line that gives way when there is no room; the whole text is its tooltip."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setTextFormat(Qt.TextFormat.PlainText)
-        self.setFont(theme.ui_font(0.92))
-        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(0, super().minimumSizeHint().height())
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setPen(QColor(theme.current().text2))
-        painter.setFont(self.font())
-        text = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.width())
-        flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine
-        painter.drawText(self.rect(), flags, text)
-
-
 class RoundDetailPanel(QAbstractScrollArea):
     """The cells of the round under the cursor; a click chooses a position.
 
@@ -111,16 +91,14 @@ class RoundDetailPanel(QAbstractScrollArea):
         self._mono_metrics = QFontMetricsF(self._mono)
         self._title = ("Round", "", "")
         # The dock's title takes the label over; until then it stays out of sight without being hidden itself.
-        shelf = QWidget(self)
-        shelf.hide()
-        self._right = ElidedLabel(shelf)
+        self._right = SideLabel(self)
+        shelve(self, self._right)
         self.setObjectName("round-detail")
         self.setAccessibleName("Round detail")
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         view.run_changed.connect(self._on_run_changed)
-        view.advanced.connect(self._on_cursor_moved)
-        view.cursor_moved.connect(self._on_cursor_moved)
+        view.changed.connect(self._refresh)
         theme.notifier.changed.connect(self._on_theme)
         self.restyle(theme.current())
         self._on_run_changed()
@@ -220,9 +198,9 @@ class RoundDetailPanel(QAbstractScrollArea):
         run = self._view.run
         for painter in (self._tokens, self._small):
             painter.set_vocabulary(run.header.vocabulary if run is not None else None)
-        self._on_cursor_moved()
+        self._refresh()
 
-    def _on_cursor_moved(self) -> None:
+    def _refresh(self) -> None:
         record, run = self._view.round, self._view.run
         title = ("Round", "", "")
         if record is not None:
@@ -253,7 +231,7 @@ class RoundDetailPanel(QAbstractScrollArea):
 
     def showEvent(self, event) -> None:  # type: ignore[no-untyped-def]
         super().showEvent(event)
-        self._on_cursor_moved()
+        self._refresh()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         record, cell = self._view.round, self.cell_at(event.position().toPoint())

@@ -7,19 +7,17 @@ from collections.abc import Iterable, Sequence
 from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
-    QFont,
     QFontMetrics,
     QGuiApplication,
     QKeyEvent,
     QKeySequence,
-    QMouseEvent,
     QPainter,
     QPaintEvent,
 )
-from PySide6.QtWidgets import QButtonGroup, QComboBox, QHBoxLayout, QMenu, QToolButton, QWidget
+from PySide6.QtWidgets import QButtonGroup, QComboBox, QHBoxLayout, QLabel, QMenu, QSizePolicy, QToolButton, QWidget
 
 from app import theme
-from app.panels.chips import colour, draw_glyph, glyph_size
+from app.panels.chips import colour
 
 Table = Sequence[Sequence[str]]
 
@@ -116,54 +114,25 @@ class Segments(QWidget):
         return self._group.checkedId()
 
 
-class TitleNote(QWidget):
-    """A glyph and a few words in a title: quiet while all is well, red and bold if not; a click may lead there."""
+class SideLabel(QLabel):
+    """A plain grey line at the right of a title; it elides when there is no room."""
 
-    clicked = Signal()
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._text, self._bad = "", False
-
-    def text(self) -> str:
-        return self._text
-
-    def is_bad(self) -> bool:
-        """Whether it is shown as a fault."""
-        return self._bad
-
-    def set_note(self, text: str, bad: bool) -> None:
-        """Show other words; empty hides it."""
-        if (text, bad) != (self._text, self._bad):
-            self._text, self._bad = text, bad
-            self.setAccessibleName(text)
-            self.setCursor(Qt.CursorShape.PointingHandCursor if bad else Qt.CursorShape.ArrowCursor)
-            self.setVisible(bool(text))
-            self.updateGeometry()
-            self.update()
-
-    def _font(self) -> QFont:
-        return theme.ui_font(0.92, 600 if self._bad else 400)
-
-    def sizeHint(self) -> QSize:
-        width = QFontMetrics(self._font()).horizontalAdvance(self._text) + glyph_size() + 4
-        return QSize(width + 6, title_height())
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setFont(theme.ui_font(0.92))
+        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
 
     def minimumSizeHint(self) -> QSize:
-        return self.sizeHint()
-
-    def mousePressEvent(self, event: QMouseEvent) -> None:
-        if self._bad and event.button() == Qt.MouseButton.LeftButton:
-            self.clicked.emit()
+        return QSize(0, super().minimumSizeHint().height())
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        colours, painter, side = theme.current(), QPainter(self), glyph_size()
-        ink = colours.danger if self._bad else colours.accepted.ink
-        draw_glyph(painter, 0, (self.height() - side) / 2, "warning" if self._bad else "check", ink)
-        painter.setFont(self._font())
-        painter.setPen(colour(colours.danger if self._bad else colours.text2))
-        area = self.rect().adjusted(side + 4, 0, 0, 0)
-        painter.drawText(area, Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, self._text)
+        painter = QPainter(self)
+        painter.setPen(colour(theme.current().text2))
+        painter.setFont(self.font())
+        text = self.fontMetrics().elidedText(self.text(), Qt.TextElideMode.ElideRight, self.width())
+        flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine
+        painter.drawText(self.rect(), flags, text)
 
 
 class Swatches(QWidget):

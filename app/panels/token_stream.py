@@ -22,6 +22,7 @@ from PySide6.QtWidgets import QAbstractScrollArea, QCheckBox, QFrame, QToolTip, 
 from app import theme
 from app.format import count, probability, token_bytes, visible_text
 from app.panels.chips import TokenPainter, colour, plain_tip
+from app.panels.title_controls import shelve
 from app.panels.token_layout import PROMPT_ROUND, TokenLayout
 from app.theme import Palette
 from app.view import View
@@ -63,9 +64,8 @@ class TokenStreamPanel(QAbstractScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.viewport().setCursor(Qt.CursorShape.IBeamCursor)
         # The dock's title takes the check box over; until then it stays out of sight without being hidden itself.
-        shelf = QWidget(self)
-        shelf.hide()
-        self._rejected = QCheckBox("Rejected drafts", shelf)
+        self._rejected = QCheckBox("Rejected drafts", self)
+        shelve(self, self._rejected)
         self._rejected.setFont(theme.ui_font(0.92))
         self._rejected.setChecked(True)
         self._rejected.setAccessibleName("Show rejected drafts in the token stream")

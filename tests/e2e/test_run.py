@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -35,14 +34,7 @@ SUMMARY = re.compile(
 Capture = pytest.CaptureFixture[str]
 
 
-@pytest.fixture(autouse=True)
-def fresh_environment() -> Iterator[None]:
-    """The switches are read once a process."""
-    switches.stochastic_from_environment.cache_clear()
-    switches.diagnostics_from_environment.cache_clear()
-    yield
-    switches.stochastic_from_environment.cache_clear()
-    switches.diagnostics_from_environment.cache_clear()
+pytestmark = pytest.mark.usefixtures("fresh_switches")
 
 
 @pytest.mark.parametrize("temperature", ["0", "0.7", "1", "1.5"])

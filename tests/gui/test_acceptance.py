@@ -23,11 +23,6 @@ from engine.statistics import wilson_band, wilson_interval
 
 
 @pytest.fixture
-def view(qtbot) -> View:
-    return View()
-
-
-@pytest.fixture
 def panel(qtbot, view: View) -> AcceptancePanel:
     panel = AcceptancePanel(view)
     qtbot.addWidget(panel)

@@ -32,11 +32,6 @@ from engine.rounds import Round
 
 
 @pytest.fixture
-def view(qtbot) -> View:
-    return View()
-
-
-@pytest.fixture
 def panel(qtbot, view: View) -> DistributionsPanel:
     panel = DistributionsPanel(view)
     qtbot.addWidget(panel)

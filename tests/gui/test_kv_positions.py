@@ -16,11 +16,6 @@ from engine.recording import RecordedRun
 
 
 @pytest.fixture
-def view(qtbot) -> View:
-    return View()
-
-
-@pytest.fixture
 def panel(qtbot, view: View) -> KvPositionsPanel:
     panel = KvPositionsPanel(view)
     qtbot.addWidget(panel)

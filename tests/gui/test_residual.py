@@ -18,11 +18,6 @@ from engine.rounds import Round
 
 
 @pytest.fixture
-def view(qtbot) -> View:
-    return View()
-
-
-@pytest.fixture
 def panel(qtbot, view: View) -> ResidualPanel:
     panel = ResidualPanel(view)
     qtbot.addWidget(panel)

@@ -17,11 +17,6 @@ from engine.rounds import Draft, Emitted, Round
 
 
 @pytest.fixture
-def view(qtbot) -> View:
-    return View()
-
-
-@pytest.fixture
 def panel(qtbot, view: View) -> RoundDetailPanel:
     panel = RoundDetailPanel(view)
     qtbot.addWidget(panel)

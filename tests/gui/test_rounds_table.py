@@ -15,11 +15,6 @@ from engine.recording import RecordedRun
 
 
 @pytest.fixture
-def view(qtbot) -> View:
-    return View()
-
-
-@pytest.fixture
 def panel(qtbot, view: View) -> RoundsTablePanel:
     panel = RoundsTablePanel(view)
     qtbot.addWidget(panel)

@@ -20,11 +20,6 @@ from engine.rounds import SOURCES
 
 
 @pytest.fixture
-def view(qtbot) -> View:
-    return View()
-
-
-@pytest.fixture
 def panel(qtbot, view: View) -> TokenStreamPanel:
     panel = TokenStreamPanel(view)
     qtbot.addWidget(panel)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import io
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,15 +15,7 @@ from app.headless.request import UserError
 from engine import switches
 from engine.settings import RULE_CHOICES, SamplerSettings, Settings, SettingsError
 
-
-@pytest.fixture(autouse=True)
-def fresh_environment() -> Iterator[None]:
-    """The switches are read once a process."""
-    switches.stochastic_from_environment.cache_clear()
-    switches.diagnostics_from_environment.cache_clear()
-    yield
-    switches.stochastic_from_environment.cache_clear()
-    switches.diagnostics_from_environment.cache_clear()
+pytestmark = pytest.mark.usefixtures("fresh_switches")
 
 
 def parsed(*arguments: str) -> argparse.Namespace:
