@@ -92,7 +92,7 @@ def _add_sampler(parser: argparse.ArgumentParser) -> None:
     for name, kind, metavar, help_text in (
         ("repetition-penalty", number, "X", "1: off"),
         ("repetition-window", whole, "N", ""),
-        ("dry-multiplier", number, "X", "0: off; costs one host sync a drafted token"),
+        ("dry-multiplier", number, "X", "0: off"),
         ("dry-base", number, "X", ""),
         ("dry-allowed-length", whole, "N", ""),
         ("dry-window", whole, "N", ""),

@@ -133,7 +133,7 @@ class MoreSettings(QWidget):
                     self._number(
                         "dry_allowed_length",
                         "DRY allowed length",
-                        "Repeats up to this length are free",
+                        "Repeats shorter than this are free",
                         whole=True,
                         step=1,
                     )
