@@ -49,22 +49,27 @@ def arrange(window: QMainWindow, docks: dict[str, QDockWidget], width: int, heig
     size(window, docks, width, height)
 
 
+def _share(
+    window: QMainWindow, docks: dict[str, QDockWidget], sizes: dict[str, int], orientation: Qt.Orientation
+) -> None:
+    # Qt complains of a size of 0 or less, and in a tiny window a share may come to that.
+    window.resizeDocks([docks[name] for name in sizes], [max(size, 1) for size in sizes.values()], orientation)
+
+
 def size(window: QMainWindow, docks: dict[str, QDockWidget], width: int, height: int) -> None:
     """Give every dock its share; what a panel can't do without it takes by itself."""
     lh, em = theme.line_height(), theme.em()
     vertical, horizontal = Qt.Orientation.Vertical, Qt.Orientation.Horizontal
     narrow = is_narrow(width)
     gutter = 18 * em if narrow else round(23.5 * em)
-    window.resizeDocks([docks["rounds"], docks["stream"]], [gutter, width - gutter - SPLITTER], horizontal)
+    _share(window, docks, {"rounds": gutter, "stream": width - gutter - SPLITTER}, horizontal)
     if not narrow:
         rest = width - gutter - 2 * SPLITTER
-        window.resizeDocks(
-            [docks["distributions"], docks["residual"]], [round(rest * 0.6), round(rest * 0.4)], horizontal
-        )
+        _share(window, docks, {"distributions": round(rest * 0.6), "residual": round(rest * 0.4)}, horizontal)
     low = height < 44 * lh
     below = {"kv": round((3 if low else 4.6) * lh), "acceptance": (6 if low else 10) * lh}
     above = height - sum(below.values()) - 2 * SPLITTER
-    window.resizeDocks([docks[name] for name in ("rounds", *below)], [above, *below.values()], vertical)
+    _share(window, docks, {"rounds": above, **below}, vertical)
     upper = {"stream": round((4.5 if low else 7.6) * lh), "round": round((9.6 if narrow else 7.4) * lh)}
     upper["distributions"] = above - sum(upper.values()) - 2 * SPLITTER
-    window.resizeDocks([docks[name] for name in upper], list(upper.values()), vertical)
+    _share(window, docks, upper, vertical)

@@ -11,7 +11,7 @@ from PySide6.QtGui import QGuiApplication, QKeySequence
 from PySide6.QtWidgets import QApplication, QLabel, QToolButton
 from pytestqt.qtbot import QtBot
 
-from app import theme
+from app import layout, theme
 from app.actions import ACTIONS, BY_NAME, MENUS
 from app.dialogs import help_viewer
 from app.dialogs.help_viewer import HelpViewer
@@ -179,6 +179,14 @@ def test_no_dock_is_cut_off_or_lies_over_another(qtbot: QtBot, open_window: Open
             assert visible[i].widget().height() >= least.height(), visible[i].objectName()
         assert len(visible) == (7 if size[0] > 1100 else 6)
         window.close()
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1440, 1), (1, 900)])
+def test_no_share_of_a_tiny_window_comes_to_nothing(open_window: Opener, size: tuple[int, int]) -> None:
+    window = open_window()
+    show_run(window, fake_run(6))
+    layout.size(window, window.docks, *size)  # Qt's complaint would fail the test
+    assert all(dock.isVisible() for dock in window.docks.values())
 
 
 def test_the_residual_folds_behind_p_and_q_and_back(qtbot: QtBot, open_window: Opener) -> None:
@@ -409,9 +417,11 @@ def test_the_prompt_editor_counts_and_gives_back_what_was_written(qtbot: QtBot) 
     assert dialog.prompt() == "a\u00a0b\nc d"
     dialog.count_now()
     assert dialog.tokens.text() == "4 tokens, 7 characters"
-    dialog.edit.clear()
-    dialog.count_now()
-    assert not dialog.ok.isEnabled()
+    for text, words in (("", "The prompt must be non-empty"), (" \n", "The prompt is blank")):
+        dialog.edit.setPlainText(text)
+        dialog.count_now()
+        assert not dialog.ok.isEnabled()
+        assert dialog.tokens.text().startswith(words)
 
 
 def test_the_prompt_editor_says_what_cannot_be_read(qtbot: QtBot) -> None:
