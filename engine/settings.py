@@ -15,13 +15,27 @@ CHAIN_ORDERS = ("temperature-first", "mlx-lm")
 
 REWINDS = ("correct", "legacy-rewind")
 DRAFTERS = ("sample", "greedy", "no-q")
-RULE_CHOICES = ("auto", "sampler-match", "stochastic", "greedy-argmax")
-"""What `rule` may ask for by hand; `acceptance_rule` decides."""
+RULE_CHOICES = (
+    "auto",
+    "sampler-match",
+    "stochastic",
+    "block",
+    "greedy-argmax",
+    "argmax-vs-argmax",
+    "resample-from-p",
+    "missing-support-check",
+    "raw-q",
+)
+"""What `rule` may ask for by hand; `engine.rules.acceptance_rule` decides."""
 
 LIVE_FIELDS = ("rule", "stochastic", "kill_switch", "diagnostics", "rewind")
 """Fields that may change while a run goes; a change takes effect at the next round."""
 
 MAX_SEED = 2**64 - 1
+
+_FLOAT32_OVER = 2.0**128 - 2.0**103
+_FLOAT32_LEAST = 2.0**-126
+"""From the first on a number is rounded to infinity in float32; below the second it may count as 0."""
 
 
 class SettingsError(ValueError):
@@ -34,7 +48,7 @@ def _require(holds: bool, name: str, expected: str, value: object) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and -math.inf < value < math.inf
 
 
 def _is_count(value: object, least: int = 0) -> bool:
@@ -47,7 +61,8 @@ class SamplerSettings:
 
     Each penalty looks back on the last `*_window` tokens of the history (0: all of it). The history is
     the prompt, if `penalize_prompt`, then the emitted tokens, then the drafts before the position.
-    Raises SettingsError for a negative, NaN or infinite setting.
+    Raises SettingsError for a negative, NaN or infinite setting, and for one that float32 can't hold where the
+    logits, which are float32, are calculated with it.
     """
 
     temperature: float = 0.7
@@ -79,6 +94,9 @@ class SamplerSettings:
             value = getattr(self, name)
             _require(_is_number(value) and low <= value <= high, name, f"a number in [{low}, {high}]", value)
 
+        def in_float32(name: str, value: float) -> None:
+            _require(abs(value) < _FLOAT32_OVER, name, "a number that float32 holds (up to 3.4028235e+38)", value)
+
         for name in ("temperature", "top_p", "dry_multiplier"):
             at_least(name, 0)
         between("min_p", 0, 1)
@@ -91,8 +109,16 @@ class SamplerSettings:
             "a finite number > 0 (1 is off)",
             self.repetition_penalty,
         )
+        _require(
+            self.repetition_penalty >= _FLOAT32_LEAST,
+            "repetition_penalty",
+            f"a number that float32 holds (from {_FLOAT32_LEAST:.3g})",
+            self.repetition_penalty,
+        )
         for name in ("frequency_penalty", "presence_penalty"):
             _require(_is_number(getattr(self, name)), name, "a finite number", getattr(self, name))
+        for name in ("temperature", "repetition_penalty", "frequency_penalty", "presence_penalty"):
+            in_float32(name, getattr(self, name))
         windows = ("repetition_window", "dry_window", "frequency_window", "presence_window")
         for name in ("top_k", "dry_allowed_length", *windows):
             _require(_is_count(getattr(self, name)), name, "a whole number >= 0", getattr(self, name))
@@ -100,6 +126,7 @@ class SamplerSettings:
         for token, bias in self.logit_bias:
             _require(_is_count(token), "logit_bias", "token ids >= 0", token)
             _require(_is_number(bias), "logit_bias", f"a finite bias for id {token}", bias)
+            in_float32("logit_bias", bias)
 
     @property
     def is_greedy(self) -> bool:

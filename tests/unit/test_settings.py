@@ -7,6 +7,7 @@ import json
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from engine.settings import LIVE_FIELDS, MAX_SEED, SamplerSettings, Settings, SettingsError
@@ -67,6 +68,30 @@ def test_every_seed_up_to_64_bits_is_taken_unchanged(seed: int) -> None:
     settings = Settings(seed=seed)
     assert settings.seed == seed
     assert json.loads(json.dumps(settings.as_dict()))["seed"] == seed
+
+
+@pytest.mark.parametrize("value", [1e39, -1e39, 2.0**128, 10**400])
+def test_what_would_overflow_float32_is_refused(value: float) -> None:
+    for name in ("frequency_penalty", "presence_penalty"):
+        with pytest.raises(SettingsError, match=rf"^{name}: expected a number that float32 holds .*, got "):
+            SamplerSettings(**{name: value})
+    with pytest.raises(SettingsError, match=r"^logit_bias: expected a number that float32 holds .*, got "):
+        SamplerSettings(logit_bias=((3, value),))
+    for name in ("temperature", "repetition_penalty"):
+        with pytest.raises(SettingsError, match=rf"^{name}: expected a number that float32 holds .*, got "):
+            SamplerSettings(**{name: abs(value)})
+
+
+def test_a_repetition_penalty_that_float32_takes_for_0_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"^repetition_penalty: expected a number that float32 holds \(from"):
+        SamplerSettings(repetition_penalty=1e-39)
+
+
+def test_the_largest_float32_is_taken() -> None:
+    most = float(np.finfo(np.float32).max)
+    SamplerSettings(temperature=most, repetition_penalty=most, frequency_penalty=-most, presence_penalty=3.4028235e38)
+    SamplerSettings(repetition_penalty=float(np.finfo(np.float32).tiny), logit_bias=((0, most), (1, -most)))
+    assert np.isfinite(np.float32(3.4028235e38)), "it is rounded to the largest one"
 
 
 def test_edge_values_are_taken() -> None:
