@@ -75,7 +75,9 @@ def version() -> str:
 
 def parser() -> argparse.ArgumentParser:
     """The options of the window."""
-    made = argparse.ArgumentParser(
+    from app.cli import Parser
+
+    made = Parser(
         prog="draftscope",
         description=_DESCRIPTION,
         epilog=_EPILOG,

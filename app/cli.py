@@ -6,10 +6,11 @@ import argparse
 import importlib
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from app.headless.request import DEFAULT_PROMPT, RunError, UserError
 from app.headless.terminal import say
@@ -19,7 +20,19 @@ _SAMPLER = SamplerSettings()
 _SETTINGS = Settings()
 
 
-class _Parser(argparse.ArgumentParser):
+NEGATIVE = re.compile(r"-(\.?\d|inf)", re.IGNORECASE)
+"""How a word begins that is a negative number, or a list of numbers, and no option."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Takes every negative number for an option's value: argparse's own pattern doesn't know -1e38 or -inf."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self._negative_number_matcher = NEGATIVE
+
+
+class _Parser(Parser):
     """One clear line instead of the usage."""
 
     def error(self, message: str) -> NoReturn:

@@ -19,10 +19,12 @@ from app.fields import (
     TextField,
     read_seed,
     sampler_check,
+    sentence,
     settings_check,
     write_seed,
 )
 from app.format import visible_string
+from app.headless.request import prompt_problem
 from app.model_choice import NOTHING, OTHER, TOY, Chosen, ModelBox, current_models
 from app.more_settings import MoreSettings
 from app.pace import PaceSlider
@@ -328,8 +330,9 @@ class Controls(QWidget):
         """Why no run can start with what the fields hold, in words; None if one can."""
         problems = [field.problem() for field in self.fields.values()]
         found = [problem for problem in problems if problem is not None]
-        if not self._prompt:
-            found.append("prompt: expected at least one character, got an empty text")
+        blank = prompt_problem(self._prompt)
+        if blank is not None:
+            found.append(blank)
         if not found:
             try:
                 self.settings()
@@ -400,12 +403,13 @@ class Controls(QWidget):
         lines = ["The text to go on from"]
         if self.prompt_line.isReadOnly():
             lines.append("It has line breaks or invisible characters: change it in the editor, at the right.")
-        if not self._prompt:
-            lines.append("Expected at least one character.")
+        blank = prompt_problem(self._prompt)
+        if blank is not None:
+            lines.append(sentence(blank))
         if reason is not None:
             lines.append(f"Not now: {reason}")
         self.prompt_line.setToolTip("\n".join(lines))
-        theme.mark(self.prompt_line, "invalid", not self._prompt)
+        theme.mark(self.prompt_line, "invalid", blank is not None)
 
     def _on_more(self, shown: bool) -> None:
         self.more_button.setChecked(shown)

@@ -15,6 +15,11 @@ from engine.settings import MAX_SEED, SamplerSettings, Settings, SettingsError
 Check = Callable[[Any], object]
 
 
+def sentence(problem: str) -> str:
+    """A refusal, written to stand behind a name or a colon, as a sentence of its own."""
+    return f"{problem[:1].upper()}{problem[1:]}."
+
+
 class FieldError(SettingsError):
     """The text of a field can't be read; the message says what was expected and what came."""
 

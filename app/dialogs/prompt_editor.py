@@ -9,7 +9,9 @@ from PySide6.QtGui import QKeyEvent, QPalette
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QPlainTextEdit, QVBoxLayout, QWidget
 
 from app import theme
+from app.fields import sentence
 from app.format import count
+from app.headless.request import prompt_problem
 
 _WAIT_MS = 150
 
@@ -61,10 +63,11 @@ class PromptEditor(QDialog):
     def count_now(self) -> None:
         """Say how many tokens the text has, or why it has none."""
         text = self.prompt()
-        self.ok.setEnabled(bool(text))
-        theme.mark(self.edit, "invalid", not text)
-        if not text:
-            self.tokens.setText("Expected at least one character.")
+        blank = prompt_problem(text)
+        self.ok.setEnabled(blank is None)
+        theme.mark(self.edit, "invalid", blank is not None)
+        if blank is not None:
+            self.tokens.setText(sentence(blank))
         elif self._encode is None:
             self.tokens.setText(f"{count(len(text))} characters; tokens are counted once a model is loaded.")
         else:

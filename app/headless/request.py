@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import reprlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -149,9 +150,19 @@ def prompt_of(options: argparse.Namespace) -> str | list[int]:
     prompt = options.prompt if options.prompt_file is None else _read(options.prompt_file)
     if prompt is None:
         return TOY_PROMPT if options.toy else DEFAULT_PROMPT
-    if not prompt.strip():
-        raise UserError(f"the prompt must be non-empty: expected some text, got {prompt!r}")
+    problem = prompt_problem(prompt)
+    if problem is not None:
+        raise UserError(problem)
     return prompt
+
+
+def prompt_problem(prompt: str) -> str | None:
+    """Why nothing can go on from this text, before any model sees it; None if nothing speaks against it."""
+    if not prompt:
+        return "the prompt must be non-empty: expected some text, got an empty one"
+    if not prompt.strip():
+        return f"the prompt is blank: expected text that isn't only white space, got {reprlib.repr(prompt)}"
+    return None
 
 
 def _ids(text: str) -> list[int]:

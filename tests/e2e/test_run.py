@@ -225,7 +225,7 @@ def test_bad_input_is_refused_in_one_line(capsys: Capture, options: str, words: 
 def test_a_prompt_of_one_space_is_refused(capsys: Capture) -> None:
     done = command(capsys, "run", "--json", "--prompt", " ")
     assert (done.code, done.out) == (2, "")
-    assert "the prompt must be non-empty" in done.err
+    assert "the prompt is blank: expected text that isn't only white space" in done.err
 
 
 @pytest.mark.parametrize("options", [("--target", "/nowhere/model"), ("--draft", "/nowhere/model")])

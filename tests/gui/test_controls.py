@@ -304,7 +304,14 @@ def test_the_prompt_line_and_prompts_that_it_cannot_show(qtbot: QtBot, window: B
     line.clear()
     qtbot.keyClick(line, Qt.Key.Key_X)
     qtbot.keyClick(line, Qt.Key.Key_Backspace)
-    assert "prompt" in (window.controls.problem() or "")
+    assert "prompt must be non-empty" in (window.controls.problem() or "")
+    qtbot.keyClicks(line, "   ")
+    assert "prompt is blank: expected text that isn't only white space" in (window.controls.problem() or "")
+    assert "The prompt is blank" in line.toolTip()
+    assert line.property("invalid")
+    qtbot.keyClicks(line, "x")
+    assert window.controls.problem() is None
+    assert not line.property("invalid")
 
 
 def test_live_controls_reach_a_run_and_the_rest_is_locked_with_its_reason(qtbot: QtBot, open_window: Opener) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app import cli
+from app.__main__ import parser as window_parser
 from app.headless import ab, request, terminal
 from app.headless.request import UserError
 from engine import switches
@@ -75,6 +76,36 @@ def test_each_sampler_option_changes_its_field_alone(text: str, name: str, value
 def test_each_run_option_changes_its_field_alone(text: str, name: str, value: object) -> None:
     plain = dataclasses.replace(Settings(), record=name == "diagnostics")
     assert settings(*text.split()) == dataclasses.replace(plain, **{name: value})
+
+
+NUMERIC = [
+    (parser, option)
+    for parser in (*cli.PARSERS.values(), window_parser)
+    for action in parser()._actions
+    if action.type in (cli.number, cli.whole, float, int)
+    for option in action.option_strings
+]
+
+
+@pytest.mark.parametrize("value", ["-1e38", "-1E-3", "-.5e+1", "-2.e3", "-7", "-inf"])
+def test_every_numeric_option_takes_a_negative_number_as_a_word_of_its_own(value: str) -> None:
+    assert {"--frequency-penalty", "-n", "--draft-temp", "--min-p"} <= {option for _, option in NUMERIC}
+    for make, option in NUMERIC:
+        parser = make()
+        action = next(a for a in parser._actions if option in a.option_strings)
+        try:
+            wanted = action.type(value)
+        except (argparse.ArgumentTypeError, ValueError):
+            continue  # no whole number
+        assert getattr(parser.parse_args([option, value]), action.dest) == wanted, option
+
+
+def test_a_negative_number_stays_a_number_behind_options_without_a_value(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        parsed("--json", "-1e38")
+    assert "unrecognized arguments: -1e38" in capsys.readouterr().err
+    assert request.prompt_of(parsed("--prompt", "-1e38")) == "-1e38"
+    assert request.prompt_of(parsed("--prompt-ids", "-1,2")) == [-1, 2]
 
 
 def test_every_sampler_field_has_an_option() -> None:
@@ -202,6 +233,21 @@ def test_prompts() -> None:
     assert request.prompt_of(parsed("--toy")) == request.TOY_PROMPT
     assert request.prompt_of(parsed("--prompt", " a b ")) == " a b "
     assert request.prompt_of(parsed("--prompt-ids", "3, 5 7")) == [3, 5, 7]
+
+
+@pytest.mark.parametrize("blank", [" ", "\n\t ", "\u00a0\u2003", " " * 100_000])
+def test_a_blank_prompt_is_refused_as_blank(blank: str) -> None:
+    with pytest.raises(
+        UserError, match=r"^the prompt is blank: expected text that isn't only white space, got"
+    ) as found:
+        request.prompt_of(parsed("--prompt", blank))
+    assert len(str(found.value)) < 120
+    assert "non-empty" not in str(found.value)
+
+
+def test_an_empty_prompt_is_refused_as_empty() -> None:
+    with pytest.raises(UserError, match=r"^the prompt must be non-empty: expected some text"):
+        request.prompt_of(parsed("--prompt="))
 
 
 def test_a_prompt_file_is_read_as_utf8(tmp_path: Path) -> None:
