@@ -1,4 +1,4 @@
-"""The acceptance rules: which drafts are kept, what is emitted instead, and the one function that decides the rule.
+"""The acceptance rules: which drafts are kept, and what is emitted instead.
 
 p is the target's effective distribution, q the drafter's, u a uniform draw in [0, 1).
 
@@ -11,80 +11,25 @@ emitted as a kept draft with probability q(x) min(1, p(x) / q(x)) = min(p(x), q(
 
     min(p(x), q(x)) + Z * relu(p(x) - q(x)) / Z = p(x).
 
+`block` is in `engine.block`. The rules behind it are wrong on purpose: each imitates a known mistake, for the
+instruments that have to find it.
+
 Sources: Leviathan et al. 2023, Chen et al. 2023.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
+from engine import rules
 from engine.backend import mx
-from engine.randomness import ACCEPT, REPLACE, RoundKeys
+from engine.block import verify_block
+from engine.rules import RULE_TABLE, RuleInfo
 from engine.sampling import probabilities
-from engine.settings import RULE_CHOICES, SettingsError
+from engine.verification import Verdict, Verification, draw_replacement, leading, nothing_drafted, residual
 
-NO_RESIDUAL = 1e-6
-"""A residual mass up to this is float32 rounding of p = q: there is nothing to draw from."""
-
-
-@dataclass(frozen=True)
-class Verification:
-    """What a rule sees of a round, all of it lazy.
-
-    `drafted` (k,) ids; `target` (k + 1, V) log-weights of p, one row behind each prefix; `q` (k, V) float32, what each
-    draft was really drawn from, or None; `keys` of this round. `scores` (k + 1, V): the target's processed logits,
-    whose argmax a greedy test takes without building a distribution.
-    """
-
-    drafted: mx.array
-    target: mx.array
-    q: mx.array | None
-    keys: RoundKeys
-    scores: mx.array | None = None
-
-    @property
-    def k(self) -> int:
-        return int(self.drafted.shape[0])
-
-    @cached_property
-    def p(self) -> mx.array:
-        """(k + 1, V) float32."""
-        return probabilities(self.target)
-
-    def at_drafts(self, rows: mx.array) -> mx.array:
-        """The drafted tokens' values in rows (>= k, V): shape (k,)."""
-        return mx.take_along_axis(rows[: self.k], self.drafted[:, None].astype(mx.int32), axis=-1)[:, 0]
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A rule's answer, lazy: each draft's own test (k,), how many drafts are kept (), and the token that follows ().
-
-    `degenerate` (): the residual was empty, the token is a draw from p. `u`, `threshold`, `match` (k,), `p`, `q` (k,):
-    the numbers of the test, where the rule has them.
-    """
-
-    passed: mx.array
-    count: mx.array
-    token: mx.array
-    degenerate: mx.array | None = None
-    u: mx.array | None = None
-    threshold: mx.array | None = None
-    match: mx.array | None = None
-    p: mx.array | None = None
-    q: mx.array | None = None
-
-
-def leading(passed: mx.array) -> mx.array:
-    """How many drafts pass before the first that fails, shape ()."""
-    return mx.sum(mx.cumprod(passed.astype(mx.int32)))
-
-
-def residual(p: mx.array, q: mx.array) -> mx.array:
-    """relu(p - q), not normalised; rows of any shape (..., V)."""
-    return mx.maximum(p - q, 0)
+__all__ = ["RULES", "Rule", "Verdict", "Verification", "acceptance_rule", "draw_replacement", "leading", "residual"]
 
 
 def match_argmax(v: Verification) -> Verdict:
@@ -94,7 +39,7 @@ def match_argmax(v: Verification) -> Verdict:
 
 def match_target_draw(v: Verification) -> Verdict:
     """sampler-match: keep d iff it is the fresh draw x from p; emit x."""
-    return _match(v, v.keys.categorical(REPLACE, v.target))
+    return _match(v, v.fresh)
 
 
 def _match(v: Verification, wanted: mx.array) -> Verdict:
@@ -105,86 +50,97 @@ def _match(v: Verification, wanted: mx.array) -> Verdict:
 
 def reject_and_resample(v: Verification) -> Verdict:
     """stochastic: keep d iff p(d) > 0 and u q(d) <= p(d); on rejection draw from norm(relu(p - q))."""
-    if v.k == 0:  # nothing was proposed: the draw from p is all there is
-        token, _ = draw_replacement(v, mx.array(0))
-        return Verdict(mx.zeros((0,), dtype=mx.bool_), mx.array(0), token)
-    if v.q is None:
-        raise ValueError("the stochastic rule needs the drafter's distribution q")
-    u = v.keys.uniforms(ACCEPT, v.k)
-    p, q = v.at_drafts(v.p), v.at_drafts(v.q)
-    threshold = u * q
+    if v.k == 0:
+        return nothing_drafted(v)
+    p, q = v.p_drafted, v.q_drafted
+    threshold = v.u * q
     # Without p > 0 a q(d) that underflowed to 0 would read 0 <= 0. The product never divides by a tiny q.
     passed = (p > 0) & (threshold <= p)
     count = leading(passed)
     token, degenerate = draw_replacement(v, count)
-    return Verdict(passed, count, token, degenerate, u=u, threshold=threshold, p=p, q=q)
+    return Verdict(passed, count, token, degenerate, u=v.u, threshold=threshold, p=p, q=q)
 
 
-def draw_replacement(v: Verification, count: mx.array) -> tuple[mx.array, mx.array]:
-    """(token, degenerate): a draw from the residual behind `count` kept drafts.
+def match_argmax_always(v: Verification) -> Verdict:
+    """argmax-vs-argmax, a mistake: keep d iff it is the argmax of p, and emit that argmax, at every temperature.
 
-    Behind the last draft nothing was proposed: q = 0 there, the residual is p itself, and the draw is the bonus.
+    Source: the verify path of Gemma 4's MTP heads, and DFlash's round loop.
     """
-    p = mx.take(v.p, count, axis=0)
-    q = p * 0 if v.k == 0 or v.q is None else mx.take(v.q, mx.minimum(count, v.k - 1), axis=0)
-    weights = residual(p, mx.where(count < v.k, q, 0))
-    degenerate = mx.sum(weights) <= NO_RESIDUAL
-    weights = mx.where(degenerate, p, weights)
-    key = mx.take(v.keys.keys(REPLACE, v.k + 1), count, axis=0)
-    return mx.random.categorical(mx.log(weights), key=key), degenerate
+    return nothing_drafted(v) if v.k == 0 else _match(v, mx.argmax(v.target, axis=-1))
 
 
-@dataclass(frozen=True)
-class Rule:
-    """One acceptance rule: its stable id, its label in brackets, its test, and what a rejection's token is called."""
+def resample_from_p(v: Verification) -> Verdict:
+    """resample-from-p, a mistake: the stochastic test, but a rejection draws from p instead of the residual."""
+    verdict = reject_and_resample(v)
+    return verdict if v.k == 0 else replace(verdict, token=mx.take(v.fresh, verdict.count), degenerate=None)
 
-    id: str
-    label: str
-    distribution_preserving: bool
+
+def skip_support_check(v: Verification) -> Verdict:
+    """missing-support-check, a mistake: the stochastic test without p(d) > 0, its numbers rounded to float16.
+
+    Half precision is what gives it its chance: where q(d) is rounded to 0, it reads 0 <= 0.
+    """
+    if v.k == 0:
+        return nothing_drafted(v)
+    p, q = (values.astype(mx.float16).astype(mx.float32) for values in (v.p_drafted, v.q_drafted))
+    threshold = v.u * q
+    passed = threshold <= p
+    count = leading(passed)
+    token, degenerate = draw_replacement(v, count)
+    return Verdict(passed, count, token, degenerate, u=v.u, threshold=threshold, p=p, q=q)
+
+
+def believe_raw_q(v: Verification) -> Verdict:
+    """raw-q, a mistake: take the softmax of the drafter's processed logits for q.
+
+    The drafts were drawn behind the drafter's temperature and filters. Raises ValueError without `draft_scores`.
+    """
+    if v.k == 0:
+        return nothing_drafted(v)
+    if v.draft_scores is None:
+        raise ValueError("raw-q needs the drafter's processed logits")
+    believed = probabilities(v.draft_scores.astype(mx.float32))
+    return replace(reject_and_resample(v.with_q(believed)), believed_q=believed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule(RuleInfo):
+    """One acceptance rule: what the table says of it, and its test."""
+
     decide: Callable[[Verification], Verdict]
-    on_rejection: str
-    needs_q: bool = False
 
 
-RULES = {
-    rule.id: rule
-    for rule in (
-        Rule("greedy-argmax", "greedy target sampler", True, match_argmax, "greedy"),
-        Rule("sampler-match", "fresh target draw", True, match_target_draw, "target-draw"),
-        Rule("stochastic", "modified rejection sampling", True, reject_and_resample, "recovered", needs_q=True),
-        Rule(
-            "sampler-match-no-proposal-distribution",
-            "drafter reported no proposal distribution",
-            True,
-            match_target_draw,
-            "target-draw",
-        ),
-    )
+_TESTS = {
+    "greedy-argmax": match_argmax,
+    "sampler-match": match_target_draw,
+    "stochastic": reject_and_resample,
+    "sampler-match-no-proposal-distribution": match_target_draw,
+    "block": verify_block,
+    "argmax-vs-argmax": match_argmax_always,
+    "resample-from-p": resample_from_p,
+    "missing-support-check": skip_support_check,
+    "raw-q": believe_raw_q,
 }
+
+RULES = {rule: Rule(**vars(info), decide=_TESTS[rule]) for rule, info in RULE_TABLE.items()}
 
 
 def acceptance_rule(
-    *, greedy_target: bool, stochastic: bool, kill_switch: bool, reports_q: bool, asked: str = "auto"
+    *,
+    greedy_target: bool,
+    stochastic: bool,
+    kill_switch: bool,
+    reports_q: bool,
+    asked: str = "auto",
+    one_hot_q: bool = False,
 ) -> tuple[Rule, str]:
-    """The rule in force and why: the one place that decides.
-
-    In this order: greedy target; kill switch, or not opted in; no proposal distribution; stochastic. `asked` is a
-    rule named by hand. Raises SettingsError for one that can't be asked for.
-    """
-    if asked not in RULE_CHOICES:
-        raise SettingsError(
-            f"rule: expected one of {', '.join(RULE_CHOICES)}; got {asked!r}, which this version doesn't have"
-        )
-    if greedy_target:
-        return RULES["greedy-argmax"], "the target's sampler is greedy (temperature 0 or top-k 1)"
-    if asked == "greedy-argmax":
-        raise SettingsError("rule: greedy-argmax needs temperature 0 or top-k 1, for the output to stay lossless")
-    if kill_switch:
-        return RULES["sampler-match"], "the kill switch is on"
-    if asked == "sampler-match":
-        return RULES["sampler-match"], "asked for by name"
-    if not stochastic and asked != "stochastic":
-        return RULES["sampler-match"], "Stochastic is off"
-    if not reports_q:
-        return RULES["sampler-match-no-proposal-distribution"], "the drafter reports no proposal distribution q"
-    return RULES["stochastic"], "Stochastic is on" if asked == "auto" else "asked for by name"
+    """The rule in force, test included, and why; `engine.rules.acceptance_rule` decides. Raises SettingsError."""
+    info, reason = rules.acceptance_rule(
+        greedy_target=greedy_target,
+        stochastic=stochastic,
+        kill_switch=kill_switch,
+        reports_q=reports_q,
+        asked=asked,
+        one_hot_q=one_hot_q,
+    )
+    return RULES[info.id], reason

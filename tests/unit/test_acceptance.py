@@ -12,7 +12,6 @@ from engine.acceptance import (
     RULES,
     Rule,
     Verification,
-    acceptance_rule,
     draw_replacement,
     match_target_draw,
     reject_and_resample,
@@ -23,10 +22,9 @@ from engine.diagnostics import closed_forms
 from engine.generator import SpeculativeGenerator
 from engine.randomness import ACCEPT, DRAFT, RoundKeys, mix
 from engine.sampling import filter_logits, probabilities
-from engine.settings import SamplerSettings, Settings, SettingsError
+from engine.settings import SamplerSettings, Settings
 from engine.switches import distribution_samples
 from engine.toy import DRAFT_LOGITS, TARGET_LOGITS, toy_pair
-from tests.wrong_rules import ARGMAX_VS_ARGMAX, MISSING_SUPPORT_CHECK, RESAMPLE_FROM_P
 
 THRESHOLD = 25.7448  # chi-square, 5 degrees of freedom, alpha 1e-4
 P = np.exp(np.array(TARGET_LOGITS) / 0.7) / np.exp(np.array(TARGET_LOGITS) / 0.7).sum()
@@ -87,7 +85,7 @@ def verify(rule: Rule, positions: int, q_row: np.ndarray | None = None) -> Trial
 def test_the_statistic_has_the_power_to_reject_wrong_rules() -> None:
     n = 4000
     right = verify(RULES["stochastic"], n)
-    naive, biased = verify(RESAMPLE_FROM_P, n), verify(ARGMAX_VS_ARGMAX, n)
+    naive, biased = verify(RULES["resample-from-p"], n), verify(RULES["argmax-vs-argmax"], n)
     assert chi_square(right.tokens) < THRESHOLD
     expected = np.minimum(P, Q) + (1 - np.minimum(P, Q).sum()) * P
     noncentral = 5 + n * ((expected - P) ** 2 / P).sum()
@@ -236,10 +234,10 @@ def test_the_support_tests_have_power() -> None:
     target = filtered(SamplerSettings(temperature=0.7, top_k=2))
     underflowed = mx.array([[0.5, 0.5, 0.0, 0.0, 0.0, 0.0]])
     v = Verification(mx.array([3], dtype=mx.uint32), target, underflowed, RoundKeys(6, 0))
-    assert int(MISSING_SUPPORT_CHECK.decide(v).count.item()) == 1
+    assert int(RULES["missing-support-check"].decide(v).count.item()) == 1
     soft = mx.array([[0.4, 0.3, 0.0, 0.3, 0.0, 0.0]])
     v = Verification(mx.array([3], dtype=mx.uint32), target, soft, ForcedKeys(0.0, 0))
-    assert int(MISSING_SUPPORT_CHECK.decide(v).count.item()) == 1
+    assert int(RULES["missing-support-check"].decide(v).count.item()) == 1
     # Testing against the unfiltered p accepts it sooner or later.
     unfiltered = filtered(SamplerSettings(temperature=0.7))
     counts = [
@@ -289,38 +287,6 @@ def test_a_greedy_target_keeps_its_argmax_only() -> None:
     v = Verification(mx.array([0], dtype=mx.uint32), target, mx.array([[0.2, 0.1, 0.7]]), RoundKeys(0, 0))
     verdict = RULES["greedy-argmax"].decide(v)
     assert (int(verdict.count.item()), int(verdict.token.item())) == (0, 1)
-
-
-@pytest.mark.parametrize(
-    ("greedy", "stochastic", "kill", "reports_q", "asked", "rule"),
-    [
-        (True, True, True, True, "auto", "greedy-argmax"),
-        (True, False, False, False, "stochastic", "greedy-argmax"),
-        (False, False, False, True, "auto", "sampler-match"),
-        (False, True, True, True, "auto", "sampler-match"),
-        (False, True, True, True, "stochastic", "sampler-match"),
-        (False, True, False, True, "sampler-match", "sampler-match"),
-        (False, True, False, False, "auto", "sampler-match-no-proposal-distribution"),
-        (False, False, False, False, "auto", "sampler-match"),
-        (False, True, False, True, "auto", "stochastic"),
-        (False, False, False, True, "stochastic", "stochastic"),
-    ],
-)
-def test_the_rule_decision_table(
-    greedy: bool, stochastic: bool, kill: bool, reports_q: bool, asked: str, rule: str
-) -> None:
-    found, reason = acceptance_rule(
-        greedy_target=greedy, stochastic=stochastic, kill_switch=kill, reports_q=reports_q, asked=asked
-    )
-    assert found.id == rule
-    assert found.distribution_preserving
-    assert reason
-
-
-@pytest.mark.parametrize("asked", ["greedy-argmax", "block", "nonsense"])
-def test_rules_that_cannot_be_asked_for_are_refused(asked: str) -> None:
-    with pytest.raises(SettingsError, match="rule"):
-        acceptance_rule(greedy_target=False, stochastic=True, kill_switch=False, reports_q=True, asked=asked)
 
 
 def test_keys_are_mlx_keys_of_the_mixed_number() -> None:
