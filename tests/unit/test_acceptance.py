@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+import functools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from many_rounds import many_rounds
 from scipy import stats
 
 from engine.acceptance import (
     RULES,
-    Rule,
+    Verdict,
     Verification,
     draw_replacement,
     match_target_draw,
@@ -31,15 +34,16 @@ P = np.exp(np.array(TARGET_LOGITS) / 0.7) / np.exp(np.array(TARGET_LOGITS) / 0.7
 Q = np.exp(np.array(DRAFT_LOGITS) / 0.7) / np.exp(np.array(DRAFT_LOGITS) / 0.7).sum()
 
 
-def chi_square(tokens: list[int]) -> float:
+def chi_square(tokens: Sequence[int] | np.ndarray) -> float:
     """Pearson's statistic of emitted tokens against the toy target."""
     counts = np.bincount(tokens, minlength=6)
     return float(((counts - len(tokens) * P) ** 2 / (len(tokens) * P)).sum())
 
 
-def emitted(stochastic: bool, k: int, tokens: int) -> SpeculativeGenerator:
-    settings = Settings(seed=20, max_tokens=tokens, num_draft_tokens=k, record=False)
-    generator = SpeculativeGenerator(toy_pair(), settings, stochastic=stochastic)
+@functools.cache
+def emitted(rule: str, k: int, tokens: int) -> SpeculativeGenerator:
+    settings = Settings(seed=20, max_tokens=tokens, num_draft_tokens=k, record=False, rule=rule)
+    generator = SpeculativeGenerator(toy_pair(), settings, stochastic=False)
     generator.start([0])
     for _ in generator.rounds():
         pass
@@ -50,51 +54,91 @@ def test_the_threshold_is_the_quantile_it_claims_to_be() -> None:
     assert stats.chi2.isf(1e-4, 5) == pytest.approx(THRESHOLD, abs=1e-4)
 
 
-@pytest.mark.parametrize("stochastic", [True, False])
-@pytest.mark.parametrize("k", [4, 1])
-def test_emitted_tokens_follow_the_target(stochastic: bool, k: int) -> None:
+@pytest.mark.parametrize(
+    ("rule", "k"), [("stochastic", 4), ("sampler-match", 4), ("block", 4), ("stochastic", 1), ("sampler-match", 1)]
+)
+def test_emitted_tokens_follow_the_target(rule: str, k: int) -> None:
     tokens = distribution_samples() // (1 if k == 4 else 2)
-    generator = emitted(stochastic, k, tokens)
-    assert generator.rule.id == ("stochastic" if stochastic else "sampler-match")
+    generator = emitted(rule, k, tokens)
+    assert generator.rule.id == rule
     assert len(generator.tokens) == tokens
     assert chi_square(generator.tokens) < THRESHOLD
 
 
-@dataclass
-class Trials:
-    tokens: list[int]
-    accepted: int
-
-
-def verify(rule: Rule, positions: int, q_row: np.ndarray | None = None) -> Trials:
-    """One verify position after another, each with a draft from q: the first emitted token of each."""
-    target = mx.log(mx.array(P.astype(np.float32)))[None]
-    q = mx.array((Q if q_row is None else q_row).astype(np.float32))[None]
-    tokens, accepted = [], 0
-    for index in range(positions):
-        keys = RoundKeys(7, index)
-        drafted = mx.random.categorical(mx.log(q), key=keys.key(DRAFT, 0))
-        verdict = rule.decide(Verification(drafted, mx.concatenate([target, target]), q, keys))
-        mx.eval(verdict.count, verdict.token, drafted)
-        kept = int(verdict.count.item())
-        accepted += kept
-        tokens.append(int(drafted.item()) if kept else int(verdict.token.item()))
-    return Trials(tokens, accepted)
+def first_tokens(rule: str, n: int, k: int = 1) -> tuple[np.ndarray, float]:
+    """The first token emitted at each of n verify positions of the toy, and the share of first drafts kept."""
+    scores = np.array(DRAFT_LOGITS)  # before the temperature
+    rounds = many_rounds(RULES[rule].decide, P, Q, k, n, seed=7, draft_scores=scores)
+    return rounds.first(), float((rounds.count > 0).mean())
 
 
 def test_the_statistic_has_the_power_to_reject_wrong_rules() -> None:
     n = 4000
-    right = verify(RULES["stochastic"], n)
-    naive, biased = verify(RULES["resample-from-p"], n), verify(RULES["argmax-vs-argmax"], n)
-    assert chi_square(right.tokens) < THRESHOLD
+    (right, kept_right), (naive, _), (biased, kept_biased) = (
+        first_tokens(rule, n) for rule in ("stochastic", "resample-from-p", "argmax-vs-argmax")
+    )
+    assert chi_square(right) < THRESHOLD
     expected = np.minimum(P, Q) + (1 - np.minimum(P, Q).sum()) * P
     noncentral = 5 + n * ((expected - P) ** 2 / P).sum()
-    assert chi_square(naive.tokens) > THRESHOLD
-    assert chi_square(naive.tokens) == pytest.approx(noncentral, rel=0.5)
-    assert chi_square(biased.tokens) == pytest.approx(n * (1 / P.max() - 1), rel=0.1)
+    assert chi_square(naive) > THRESHOLD
+    assert chi_square(naive) == pytest.approx(noncentral, rel=0.5)
+    assert chi_square(biased) == pytest.approx(n * (1 / P.max() - 1), rel=0.1)
     # and the accept rates sit at their closed forms: 5 standard errors
-    for trials, rate in ((right, np.minimum(P, Q).sum()), (biased, Q[P.argmax()])):
-        assert trials.accepted / n == pytest.approx(rate, abs=5 * np.sqrt(rate * (1 - rate) / n))
+    for kept, rate in ((kept_right, np.minimum(P, Q).sum()), (kept_biased, Q[P.argmax()])):
+        assert kept == pytest.approx(rate, abs=5 * np.sqrt(rate * (1 - rate) / n))
+
+
+@pytest.mark.parametrize(
+    "rule", ["sampler-match", "stochastic", "block", "argmax-vs-argmax", "resample-from-p", "raw-q"]
+)
+def test_every_rule_emits_what_the_table_promises(rule: str) -> None:
+    tokens, _ = first_tokens(rule, 20000, k=2)
+    assert (chi_square(tokens) < THRESHOLD) == RULES[rule].distribution_preserving
+
+
+def test_raw_q_emits_what_its_mistake_predicts() -> None:
+    """d ~ Q tested against R emits Q min(1, P/R) + (what was rejected) relu(P - R) / Z."""
+    raw = np.exp(np.array(DRAFT_LOGITS)) / np.exp(np.array(DRAFT_LOGITS)).sum()
+    kept = Q * np.minimum(1, P / raw)
+    rest = np.maximum(P - raw, 0)
+    expected = kept + (1 - kept.sum()) * rest / rest.sum()
+    n = 20000
+    tokens, share = first_tokens("raw-q", n)
+    assert stats.chisquare(np.bincount(tokens, minlength=6), n * expected).pvalue > 1e-4
+    assert share == pytest.approx(kept.sum(), abs=5 * np.sqrt(kept.sum() * (1 - kept.sum()) / n))
+
+
+def test_a_verdict_says_what_raw_q_believed() -> None:
+    scores = mx.array([[0.0, 1.0, 0.0]])
+    v = Verification(
+        mx.array([1], dtype=mx.uint32), mx.zeros((2, 3)), mx.array([[0.0, 1.0, 0.0]]), RoundKeys(1, 0), None, scores
+    )
+    verdict = RULES["raw-q"].decide(v)
+    assert verdict.believed_q is not None
+    assert mx.allclose(verdict.believed_q, mx.softmax(scores, axis=-1)).item()
+    assert verdict.q is not None
+    assert verdict.q.item() == pytest.approx(np.e / (np.e + 2))
+    assert RULES["stochastic"].decide(v).believed_q is None
+    with pytest.raises(ValueError, match="processed logits"):
+        RULES["raw-q"].decide(dataclasses.replace(v, draft_scores=None))
+
+
+@pytest.mark.parametrize("rule", [name for name, rule in RULES.items() if rule.needs_q and name != "raw-q"])
+def test_a_rule_that_needs_q_says_so(rule: str) -> None:
+    v = Verification(mx.array([0], dtype=mx.uint32), mx.zeros((2, 3)), None, RoundKeys(1, 0))
+    with pytest.raises(ValueError, match="needs the drafter's distribution"):
+        RULES[rule].decide(v)
+
+
+@pytest.mark.parametrize("rule", [name for name in RULES if name != "greedy-argmax"])
+def test_without_drafts_every_rule_draws_from_p(rule: str) -> None:
+    """Token 1 is the argmax of p = (.4, .6), and isn't all that comes."""
+    target = mx.log(mx.array([[0.4, 0.6]]))
+    nothing = mx.zeros((0,), dtype=mx.uint32)
+    verdicts = [RULES[rule].decide(Verification(nothing, target, None, RoundKeys(3, i))) for i in range(30)]
+    mx.eval([verdict.token for verdict in verdicts])
+    assert {verdict.token.item() for verdict in verdicts} == {0, 1}
+    assert {verdict.count.item() for verdict in verdicts} == {0}
 
 
 def test_the_toys_closed_forms_are_those_of_the_laws() -> None:
@@ -132,9 +176,9 @@ def test_sum_min_never_falls_below_sum_prod() -> None:
     assert bool(mx.all(forms["sum_min"] >= forms["sum_prod"] - 1e-6).item())
 
 
-@pytest.mark.parametrize(("stochastic", "closed_form"), [(True, 0.7053), (False, 0.3438)])
-def test_measured_acceptance_sits_at_its_closed_form(stochastic: bool, closed_form: float) -> None:
-    statistics = emitted(stochastic, 4, 6000).statistics
+@pytest.mark.parametrize(("rule", "closed_form"), [("stochastic", 0.7053), ("sampler-match", 0.3438)])
+def test_measured_acceptance_sits_at_its_closed_form(rule: str, closed_form: float) -> None:
+    statistics = emitted(rule, 4, distribution_samples()).statistics
     n = statistics.positions_tested
     assert statistics.per_position_acceptance == pytest.approx(
         closed_form, abs=4.5 * np.sqrt(closed_form * (1 - closed_form) / n)
@@ -157,19 +201,16 @@ def test_greedy_drafting_accepts_as_often_as_p_of_argmax_q() -> None:
 
 def test_a_greedy_draft_is_tested_with_a_one_hot_q() -> None:
     """Testing it with its soft probabilities instead emits [.75, .25]."""
-    p, n = np.array([0.6, 0.4], np.float32), 3000
-    target = mx.log(mx.array(np.stack([p, p])))
+    p, n = np.array([0.6, 0.4]), 20000
 
     def first_token_share(q: list[float]) -> float:
-        kept = []
-        for index in range(n):
-            v = Verification(mx.array([0], dtype=mx.uint32), target, mx.array([q]), RoundKeys(1, index))
-            verdict = reject_and_resample(v)
-            kept.append(0 if int(verdict.count.item()) else int(verdict.token.item()))
-        return kept.count(0) / n
+        def test_with(v: Verification) -> Verdict:
+            return reject_and_resample(v.with_q(v.given_q() * 0 + mx.array([q])))
 
-    assert first_token_share([1.0, 0.0]) == pytest.approx(0.6, abs=0.045)
-    assert first_token_share([0.8, 0.2]) == pytest.approx(0.75, abs=0.045)
+        return float((many_rounds(test_with, p, np.array([1.0, 0.0]), 1, n).first() == 0).mean())
+
+    assert first_token_share([1.0, 0.0]) == pytest.approx(0.6, abs=0.018)
+    assert first_token_share([0.8, 0.2]) == pytest.approx(0.75, abs=0.018)
 
 
 def test_equal_distributions_are_never_rejected() -> None:
