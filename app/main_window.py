@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from PySide6.QtCore import QByteArray, QSize, Qt
-from PySide6.QtGui import QActionGroup, QCloseEvent, QGuiApplication, QPaintEvent, QResizeEvent
+from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtGui import QActionGroup, QCloseEvent, QGuiApplication, QMouseEvent, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
     QDockWidget,
@@ -18,11 +18,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app import icons, layout, theme
+from app import icons, theme
 from app.actions import ACTIONS, MENUS, make_actions, restyle, set_possible
 from app.controls import Controls
 from app.dialogs.help_viewer import help_pages
 from app.dock_title import DockTitle
+from app.layout import Arrangement
 from app.messages import MessageLog, Toast
 from app.model_choice import TOY, Chosen, shown_name
 from app.navigation import Navigation
@@ -37,7 +38,7 @@ from app.panels.rounds_table import RoundsTablePanel
 from app.panels.start_page import StartPage
 from app.panels.token_stream import TokenStreamPanel
 from app.session import Session
-from app.settings_store import SCHEMA, SettingsStore
+from app.settings_store import SettingsStore
 from app.status_bar import StatusBar
 from app.view import View
 from app.window_dialogs import WindowDialogs
@@ -96,17 +97,17 @@ class MainWindow(QMainWindow):
         self.docks: dict[str, QDockWidget] = {}
         self.navigation = Navigation(session.view, self)
         self.dialogs = WindowDialogs(session, self.controls, self.log, self)
-        self._narrow: bool | None = None
-        self._before_folding: QByteArray | None = None
         self._asked = Chosen()
         self._make_top()
         self.setCentralWidget(self.start_page)
         self._make_docks()
+        self.arrangement = Arrangement(self, self.docks, self._dock_height)
         self._make_bottom()
         self.toast = Toast(self)
         self._make_menus()
         self._connect()
-        self.resize(theme.em() * 110, theme.line_height() * 56)
+        room = self.screen().availableSize()
+        self.resize(QSize(theme.em() * 110, theme.line_height() * 56).boundedTo(room))
         self.setMinimumSize(QSize(theme.em() * 60, theme.line_height() * 32))
         chosen = self.store.theme
         if chosen is not None and theme.scheme() == "system":
@@ -286,53 +287,22 @@ class MainWindow(QMainWindow):
         self.start_page.hide()
         for dock in self.docks.values():
             dock.show()
-        state = self.store.docks()
-        if state is None or not self.restoreState(state, SCHEMA):
-            self._arrange()
-        elif layout.is_narrow(self.width()):
-            self._fold_residual()
-        self._narrow = layout.is_narrow(self.width())
+        self.arrangement.start(self.store.docks())
         self.docks["rounds"].widget().setFocus()
         self.refresh()
-
-    def _arrange(self) -> None:
-        self._narrow = layout.is_narrow(self.width())
-        layout.arrange(self, self.docks, self.width(), self._dock_height())
 
     def _dock_height(self) -> int:
         return self.height() - self._top.height() - self.statusBar().height()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        if self._is_starting or self._narrow is None:
-            return
-        narrow = layout.is_narrow(self.width())
-        if narrow != self._narrow:
-            self._narrow = narrow
-            if narrow:
-                self._fold_residual()
-            else:
-                self._unfold_residual()
+        self.arrangement.follow()
+        self.toast.follow()
 
-    def _fold_residual(self) -> None:
-        """A narrow window has the residual behind p and q, if they stand in the same area."""
-        first, second = self.docks["distributions"], self.docks["residual"]
-        if any(dock.isFloating() or dock.isHidden() for dock in (first, second)):
-            return
-        if self.dockWidgetArea(first) != self.dockWidgetArea(second) or second in self.tabifiedDockWidgets(first):
-            return
-        self._before_folding = self.saveState(SCHEMA)
-        self.tabifyDockWidget(first, second)
-        first.raise_()
-        layout.size(self, self.docks, self.width(), self._dock_height())
-
-    def _unfold_residual(self) -> None:
-        """Wide again: the layout from before, or the default one where there was none."""
-        if self.docks["residual"] not in self.tabifiedDockWidgets(self.docks["distributions"]):
-            return
-        state, self._before_folding = self._before_folding, None
-        if state is None or not self.restoreState(state, SCHEMA):
-            self._arrange()
+    def event(self, event: QEvent) -> bool:
+        if isinstance(event, QMouseEvent) and event.type() == QEvent.Type.MouseButtonPress:
+            self.arrangement.pressed(event.position().toPoint())
+        return super().event(event)
 
     # Runs and models.
 
@@ -454,7 +424,7 @@ class MainWindow(QMainWindow):
     def _do_reset_layout(self) -> None:
         self.store.forget_docks()
         if not self._is_starting:
-            self._arrange()
+            self.arrangement.reset()
 
     def _do_close(self) -> None:
         self.close()
@@ -463,12 +433,8 @@ class MainWindow(QMainWindow):
         self.close()
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        shown = not self._is_starting and not self._nothing_shown()
-        state = (self._before_folding or self.saveState(SCHEMA)) if shown else None
-        self.store.save_layout(self.saveGeometry(), state)
+        self.arrangement.close()
+        self.store.save_layout(self.saveGeometry(), self.arrangement.kept())
         self.dialogs.close_all()
         self.log.close()
         super().closeEvent(event)
-
-    def _nothing_shown(self) -> bool:
-        return all(dock.isHidden() for dock in self.docks.values())

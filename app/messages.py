@@ -7,7 +7,7 @@ import sys
 import time
 from collections import deque
 
-from PySide6.QtCore import QEvent, QObject, QRect, QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QObject, QRect, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QWidget
 
@@ -92,7 +92,6 @@ class Toast(QWidget):
         self._timer.setSingleShot(True)
         self._timer.setInterval(TOAST_MS)
         self._timer.timeout.connect(self.hide)
-        parent.installEventFilter(self)
         self.hide()
 
     def show_message(self, text: str, danger: bool = False) -> None:
@@ -121,10 +120,10 @@ class Toast(QWidget):
             QRect(parent.width() - width - 10, parent.height() - height - theme.line_height() - 18, width, height)
         )
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.Resize and self.isVisible():
+    def follow(self) -> None:
+        """The window has another size."""
+        if self.isVisible():
             self._place()
-        return super().eventFilter(watched, event)
 
     def sizeHint(self) -> QSize:
         return self.size()

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import pytest
+from PySide6.QtWidgets import QWidget
+from pytestqt.qtbot import QtBot
+from shiboken6 import isValid
 
 pytest_plugins = ["pytester"]
 
@@ -88,6 +93,17 @@ EXPECTED = {
     "test_timer_of_an_object": "left running*QTimer",
     "test_qthread": "left running*Sleeper",
 }
+
+
+def test_a_widget_in_a_cycle_lives_as_long_as_its_test(qtbot: QtBot) -> None:
+    widget = QWidget()
+    widget.myself = widget
+    qtbot.addWidget(widget)
+    seen = weakref.ref(widget)
+    del widget
+    gc.collect()
+    assert seen() is not None
+    assert isValid(seen())
 
 
 def test_each_guard_fails_the_careless_test(pytester: pytest.Pytester) -> None:

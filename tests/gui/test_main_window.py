@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QPoint, QRect, Qt, QUrl
 from PySide6.QtGui import QGuiApplication, QKeySequence
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QToolButton
 from pytestqt.qtbot import QtBot
 
@@ -235,6 +236,79 @@ def test_a_layout_is_kept_and_reset(qtbot: QtBot, open_window: Opener, tmp_path:
     third = open_window()
     show_run(third, fake_run(6))
     assert third.docks["kv"].isVisible()
+
+
+def _widths(window: MainWindow) -> dict[str, int]:
+    QApplication.processEvents()
+    return {name: window.docks[name].width() for name in ("rounds", "distributions", "residual")}
+
+
+def test_the_default_layout_is_the_same_however_the_window_came_to_its_size(
+    qtbot: QtBot, open_window: Opener, tmp_path: Path
+) -> None:
+    window = open_window(size=(1440, 900))
+    show_run(window, fake_run(6))
+    wanted = _widths(window)
+    window.close()
+    for sizes in ([(1920, 1080), (1440, 900)], [(1024, 700), (1440, 900)], [(1024, 700)], [(1440, 900)]):
+        other = open_window(size=sizes[0])
+        show_run(other, fake_run(6))
+        for size in sizes[1:]:
+            other.resize(*size)
+        if other.width() == 1440:
+            qtbot.waitUntil(lambda other=other: _widths(other) == wanted)
+        other.close()
+        assert store_in(tmp_path).docks() is None, "nobody moved anything"
+
+
+def _drag(qtbot: QtBot, window: MainWindow, by: int) -> None:
+    rounds, handle = window.docks["rounds"].geometry(), window.windowHandle()
+    start = QPoint(rounds.right() + layout.SPLITTER // 2, rounds.center().y())
+    left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    QTest.mousePress(handle, left, none, start)
+    QTest.mouseMove(handle, start + QPoint(by // 2, 0))
+    QTest.mouseMove(handle, start + QPoint(by, 0))
+    QTest.mouseRelease(handle, left, none, start + QPoint(by, 0))
+
+
+def test_a_layout_set_by_hand_is_kept_over_narrow_windows(qtbot: QtBot, open_window: Opener) -> None:
+    window = open_window(size=(1440, 900))
+    show_run(window, fake_run(6))
+    before = _widths(window)
+    _drag(qtbot, window, 60)
+    wanted = _widths(window)
+    assert wanted["rounds"] == before["rounds"] + 60
+    window.resize(1441, 900)
+    qtbot.wait(100)  # as long as the default layout would need to come back
+    assert window.docks["rounds"].width() >= wanted["rounds"]
+    window.resize(1440, 900)
+    window.close()
+    narrow = open_window(size=(1024, 700))
+    show_run(narrow, fake_run(6))
+    assert narrow.docks["residual"] in narrow.tabifiedDockWidgets(narrow.docks["distributions"])
+    narrow.close()
+    again = open_window(size=(1440, 900))
+    show_run(again, fake_run(6))
+    assert _widths(again) == wanted
+
+
+def test_the_first_window_fits_its_screen(open_window: Opener, tmp_path: Path) -> None:
+    window = open_window(show=False)
+    other = MainWindow(window.session, store_in(tmp_path))
+    screen = other.screen().availableSize()
+    assert screen.width() < 110 * theme.em(), "the screen of the tests is small enough to tell"
+    assert other.width() <= screen.width()
+    assert other.height() <= screen.height()
+    other.close()
+    other.deleteLater()
+
+
+def test_the_toast_stays_in_its_corner(open_window: Opener) -> None:
+    window = open_window()
+    window.toast.show_message("one line")
+    gap = window.width() - window.toast.geometry().right()
+    window.resize(1200, 800)
+    assert window.width() - window.toast.geometry().right() == gap
 
 
 def test_a_layout_of_another_schema_is_forgotten(open_window: Opener, tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ def open_window(qtbot: QtBot, qapp: QApplication, tmp_path: Path) -> Iterator[Op
     """Open a window over a fake engine: `open_window(script, size=(w, h), show=True)`."""
     theme.apply(qapp, "light")
     sessions: list[Session] = []
-    # pytest-qt knows them weakly: one that is collected as garbage may die in the middle of another one's event.
     windows: list[MainWindow] = []
 
     def opened(script: Script | None = None, size: tuple[int, int] = (1440, 900), show: bool = True) -> MainWindow:
