@@ -69,42 +69,45 @@ def many_rounds(
 ) -> Rounds:
     """n rounds of k drafts behind token 0.
 
-    p, q (V, V): row t is the distribution behind token t; or (V,), the same behind every token. `u`: every accept
-    draw. `draft_scores` as q: the drafter's processed logits. `one_hot`: the drafter takes the argmax of q.
+    p, q (V, V): row t is the distribution behind token t; or (V,), the same behind every token; or (n, V, V), tables
+    of its own for every round. `u`: every accept draw. `draft_scores` as q: the drafter's processed logits.
+    `one_hot`: the drafter takes the argmax of q.
     """
     size = p.shape[-1]
-    tables = [mx.array(np.broadcast_to(t, (size, size)).astype(np.float32)) for t in (p, q)]
-    target, draft = (mx.log(t) for t in tables)
-    scores = None if draft_scores is None else mx.array(np.broadcast_to(draft_scores, (size, size)).astype(np.float32))
+    scores = q * 0 if draft_scores is None else draft_scores
+    tables = [
+        mx.array(t if t.ndim == 3 else np.broadcast_to(t, (size, size)), dtype=mx.float32) for t in (p, q, scores)
+    ]
+    axes = [0 if t.ndim == 3 else None for t in tables]
     random = np.random.default_rng(seed)
     uniforms = mx.array(random.random((n, 3 * k + 2), np.float32)) if u is None else mx.full((n, 3 * k + 2), u)
     keys = mx.array(random.integers(0, 2**32, (n, 2 * k + 1, 2), np.uint32))
 
-    def one(uniform: mx.array, key: mx.array) -> dict[str, mx.array]:
+    def one(uniform: mx.array, key: mx.array, p: mx.array, q: mx.array, scores: mx.array) -> dict[str, mx.array]:
         # vmap mistakes what doesn't depend on its arguments, so even the first token does.
         context, drafted, rows = key[0, 0] * 0, [], []
         for i in range(k):
             if one_hot:
-                row = (mx.arange(size) == mx.argmax(tables[1][context])).astype(mx.float32)
+                row = (mx.arange(size) == mx.argmax(q[context])).astype(mx.float32)
             else:
-                row = tables[1][context]
+                row = q[context]
             rows.append((context, row))
-            context = mx.argmax(row) if one_hot else mx.random.categorical(draft[context], key=key[i])
+            context = mx.argmax(row) if one_hot else mx.random.categorical(mx.log(row), key=key[i])
             drafted.append(context)
         seen = mx.stack([c for c, _ in rows] + [context])
         given = TrialKeys({ACCEPT: uniform[:k], METER: uniform[k:]}, {DRAFT: key[:k], REPLACE: key[k:]})
         v = Verification(
             mx.stack(drafted),
-            target[seen],
+            mx.log(p[seen]),
             mx.stack([row for _, row in rows]),
             given,
-            draft_scores=None if scores is None else scores[seen[:k]],
+            draft_scores=None if draft_scores is None else scores[seen[:k]],
         )
         verdict = decide(v)
         more = also(v, verdict) if also is not None else {}
         return {"drafted": v.drafted, "count": verdict.count, "token": verdict.token, **more}
 
-    found = mx.vmap(one)(uniforms, keys)
+    found = mx.vmap(one, (0, 0, *axes))(uniforms, keys, *tables)
     mx.eval(found)
     host = {name: np.array(value) for name, value in found.items()}
     return Rounds(host.pop("drafted"), host.pop("count"), host.pop("token"), host)
