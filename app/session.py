@@ -18,7 +18,8 @@ from engine.settings import Settings, SettingsError
 FRAME = 0.033  # seconds between two drains at least
 LONGEST_FRAME = 0.1  # and at most, however long painting takes
 PAUSE_PER_WORK = 4  # a frame of cost c comes every 4 c at most, which leaves the interpreter to the engine
-DRAIN_BUDGET = 0.006  # seconds of a frame for taking rounds in; the rest is the panels'
+WORK_BUDGET = 0.009  # seconds of a frame for taking rounds in and refreshing panels, one of them at least
+DRAIN_BUDGET = 0.006  # seconds of these for taking rounds in at most
 TEACHING_PACE = 1.0  # seconds between rounds
 
 LOADING = "The models are still loading."
@@ -100,6 +101,7 @@ class Session(QObject):
         self._prompt_before_toy: str | None = None
         self._recorded: tuple[int, RecordedRun] | None = None
         self._began = 0.0
+        self._ended = 0.0
         self._next_frame = 0.0
         self._frame_timer = QTimer(self)
         self._frame_timer.setSingleShot(True)
@@ -238,6 +240,7 @@ class Session(QObject):
         if state not in ("running", "stopping"):
             # Whoever hears of the pause or the end shall find the rounds before it recorded.
             self._take_in(10 * DRAIN_BUDGET)
+            self.view.serve()
         if state != "stopping":
             self.failure = self.worker.failure if state == "failed" else ""
         if state not in ("loading", "running", "stopping"):
@@ -306,17 +309,22 @@ class Session(QObject):
 
     def _frame(self) -> None:
         self._began = time.perf_counter()
-        self._take_in(DRAIN_BUDGET)
-        self._painted_timer.start(0)  # comes after the paints that the panels have asked for
+        # After a quiet time nothing competes: all panels are refreshed at once.
+        hurried = self._began - self._ended < 2 * LONGEST_FRAME
+        if not self._take_in(DRAIN_BUDGET, hurried):
+            self.view.serve(WORK_BUDGET)
+        self._painted_timer.start(0)  # comes after the paints that were asked for
 
     def _painted(self) -> None:
-        cost = time.perf_counter() - self._began
+        self._ended = time.perf_counter()
+        cost = self._ended - self._began
         self._next_frame = self._began + min(max(FRAME, PAUSE_PER_WORK * cost), LONGEST_FRAME)
-        if self.worker.waiting:
+        if self.worker.waiting or self.view.behind:
             self._on_arrived()
 
-    def _take_in(self, budget: float) -> None:
-        """Record what has arrived and tell the view at most once."""
+    def _take_in(self, budget: float, hurried: bool = False) -> bool:
+        """Record what has arrived and tell the view at most once; True if so. Hurried, not all panels take part."""
+        began = time.perf_counter()
         advanced = False
         ended = []
         for run_id, item in self.worker.drain(budget):
@@ -337,9 +345,11 @@ class Session(QObject):
         self._refresh_memory()
         self._refresh_banner()
         if advanced:
-            self.view.notify_advanced()
+            over = ended or not hurried
+            self.view.notify_advanced(None if over else max(WORK_BUDGET - (time.perf_counter() - began), 0.0))
         for run in ended:
             self.run_ended.emit(run)
+        return advanced
 
     def _record(self, run: RecordedRun, record: Round) -> None:
         run.append(record)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, Signal
+from collections.abc import Callable, Sequence
 
+from PySide6.QtCore import QObject, Signal, SignalInstance
+from PySide6.QtWidgets import QWidget
+
+from app.turns import Turns
 from engine.recording import RecordedRun
 from engine.rounds import Round
 
@@ -13,7 +17,9 @@ class View(QObject):
 
     Signals: `run_changed` (another run, or none, is shown); `advanced` (rounds were added, or the run ended: at
     most once a frame); `cursor_moved` (round, position or live changed, also by following the tail); `changed` (once
-    after any of them: for what shows the whole state anew whichever it was).
+    after any of them: for what shows the whole state anew whichever it was). What costs more than a label doesn't
+    listen but joins, see `join`: while rounds stream in, it and `changed` come in turn, a few a frame.
+    `moves`: how often the cursor was moved, by hand or by following the tail.
     """
 
     run_changed = Signal()
@@ -27,6 +33,28 @@ class View(QObject):
         self.round_index = -1
         self.position = 0
         self.live = True
+        self.moves = 0
+        self.telling = False
+        """Whether signals are just told, after which those that joined are called."""
+        self._turns = Turns()
+        self._turns.join(self.changed.emit)
+
+    def join(self, panel: QWidget, refresh: Callable[[], None]) -> None:
+        """Have a panel's method called after every change: at once, or in its turn while rounds stream in.
+
+        It must bring the panel up to date whatever has changed, any number of rounds included. Until then the panel
+        may have to paint: from what it knew, not from the view. A panel that is shown refreshes by itself.
+        """
+        self._turns.join(refresh, panel)
+
+    @property
+    def behind(self) -> bool:
+        """Whether a panel in sight waits for its turn."""
+        return self._turns.behind
+
+    def serve(self, seconds: float | None = None) -> None:
+        """Refresh panels that wait: for about so many seconds, None: all of them."""
+        self._turns.serve(seconds)
 
     @property
     def round(self) -> Round | None:
@@ -41,17 +69,27 @@ class View(QObject):
         self.live = True
         self.round_index, self.position = -1, 0
         self._pin_to_tail()
-        self.run_changed.emit()
-        self.cursor_moved.emit()
-        self.changed.emit()
+        self.moves += 1
+        self._tell((self.run_changed, self.cursor_moved))
 
-    def notify_advanced(self) -> None:
-        """Rounds were appended: follow them if live, and tell the panels once."""
+    def notify_advanced(self, seconds: float | None = None) -> None:
+        """Rounds were appended: follow them if live, and tell the panels once, or as many as `seconds` allow."""
         moved = self.live and self._pin_to_tail()
-        self.advanced.emit()
+        signals = [self.advanced]
         if moved:
-            self.cursor_moved.emit()
-        self.changed.emit()
+            self.moves += 1
+            signals.append(self.cursor_moved)
+        self._tell(signals, seconds)
+
+    def _tell(self, signals: Sequence[SignalInstance], seconds: float | None = None) -> None:
+        self.telling = True
+        try:
+            for signal in signals:
+                signal.emit()
+        finally:
+            self.telling = False
+        self._turns.mark()
+        self._turns.serve(seconds)
 
     def select(self, round_index: int, position: int | None = None) -> None:
         """Put the cursor on a round and position (None: the decisive one); the tail is no longer followed."""
@@ -60,15 +98,15 @@ class View(QObject):
         self.live = False
         self.round_index = round_index
         self.position = self._valid(position)
-        self.cursor_moved.emit()
-        self.changed.emit()
+        self.moves += 1
+        self._tell((self.cursor_moved,))
 
     def follow_tail(self) -> None:
         """Pin the cursor to the newest round (End)."""
         self.live = True
         self._pin_to_tail()
-        self.cursor_moved.emit()
-        self.changed.emit()
+        self.moves += 1
+        self._tell((self.cursor_moved,))
 
     def step_round(self, by: int) -> None:
         """Move by rounds, within the run."""

@@ -35,6 +35,7 @@ EMPTY = "How often drafts are accepted, round by round, appears here with the fi
 WINDOWS = (5, 20, 100)
 DASHED, DASH_DOT, FILLED, HOLLOW = "dashed", "dash-dot", "filled", "hollow"
 _PATTERNS = {DASHED: [6.0, 3.0], DASH_DOT: [8.0, 3.0, 2.0, 3.0]}
+GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
 SMOOTH_POINTS = 400
 """Curves are antialiased up to so many points; beyond it costs more than it shows."""
 
@@ -155,6 +156,8 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
 
     def __init__(self, axis: RoundAxis, parent: QWidget) -> None:
         super().__init__(parent, enableMenu=False)
+        # Each curve and the scene would ask for a paint of their own; `draw` and its like ask for one.
+        self.setViewportUpdateMode(pg.GraphicsView.ViewportUpdateMode.NoViewportUpdate)
         self._axis = axis
         self.setAccessibleName("Acceptance plot")
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -175,13 +178,14 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
         self._bottom.setHeight(theme.line_height())
         item.layout.setContentsMargins(0, round(theme.em() * 0.5), axis.right_room, 0)
         item.setYRange(0, 1, padding=0.045)  # the cursor's dot fits at 0 and at 1
-        self._grid = [pg.InfiniteLine(y, angle=0) for y in (0.0, 0.25, 0.5, 0.75, 1.0)]
+        self._ticks: list[int] = []
+        self._grid = pg.PlotCurveItem(connect="pairs")
         self.band = pg.PlotCurveItem(fillLevel="enclosed", pen=None)
         self.curves = {name: pg.PlotCurveItem() for name in ("rolling", "sum_prod", "sum_min", "cumulative")}
         self.singles = pg.ScatterPlotItem(size=5, pen=None)
         self.cursor_line = pg.InfiniteLine(angle=90)
         self.dot = pg.ScatterPlotItem(size=round(theme.em() * 0.55), pen=None)
-        for part in (*self._grid, self.band, *self.curves.values(), self.singles, self.cursor_line, self.dot):
+        for part in (self._grid, self.band, *self.curves.values(), self.singles, self.cursor_line, self.dot):
             item.addItem(part, ignoreBounds=True)
         self.restyle(theme.current())
 
@@ -191,8 +195,7 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
         for side in (self._bottom, self._left):
             side.setPen(None)
             side.setTextPen(colour(colours.text2))
-        for line in self._grid:
-            line.setPen(line_pen(colours.grid))
+        self._grid.setPen(line_pen(colours.grid))
         self.band.setBrush(colour(colours.band))
         self.pens = {
             "cumulative": line_pen(colours.text),
@@ -204,6 +207,7 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
             self.curves[name].setPen(pen)
         self.cursor_line.setPen(line_pen(colours.accent))
         self.dot.setBrush(colour(colours.text))
+        self.viewport().update()
 
     def axis_map(self) -> AxisMap:
         """The shared mapping; its pixels count from the gutter's left end."""
@@ -213,8 +217,11 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
         """Set range, ticks and curves for the rounds in view."""
         mapping = self.axis_map()
         shown = (mapping.right - mapping.left) / mapping.cell
-        self.setXRange(mapping.first - 0.5, mapping.first - 0.5 + shown, padding=0)
-        self._bottom.setTicks([[(tick, str(tick)) for tick in mapping.ticks()]])
+        left, right = mapping.first - 0.5, mapping.first - 0.5 + shown
+        self.setXRange(left, right, padding=0)
+        self._grid.setData([left, right] * len(GRID), np.repeat(GRID, 2))
+        self._show_ticks(mapping.ticks())
+        self.viewport().update()
         low, high = mapping.visible()
         low, high = max(low - 1, 0), min(high + 1, data.taken)
         if low >= high:
@@ -241,6 +248,11 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
             self.curves[name].setData(xs, ys, connect="finite", antialias=smooth)
         self._mark_singles(series if len(x) == 1 else {})
 
+    def _show_ticks(self, ticks: list[int]) -> None:
+        if ticks != self._ticks:
+            self._ticks = ticks
+            self._bottom.setTicks([[(tick, str(tick)) for tick in ticks]])
+
     def _set_band(self, x: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
         known = ~np.isnan(low)
         x, low, high = x[known], low[known], high[known]
@@ -253,13 +265,15 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
             for name, (x, y) in series.items()
             if np.isfinite(y[0])
         ]
+        self.singles.setVisible(bool(spots))
         self.singles.setData(spots)
 
     def clear_curves(self) -> None:
         """Show no rounds."""
         for curve in (self.band, *self.curves.values()):
             curve.setData([], [])
-        self.singles.setData([])
+        self._mark_singles({})
+        self.viewport().update()
 
     def put_cursor(self, index: int, cumulative: float | None) -> None:
         """Place the cursor line, and the dot on the cumulative curve."""
@@ -267,6 +281,7 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
         if index >= 0:
             self.cursor_line.setPos(index)
         self.dot.setData([] if cumulative is None else [{"pos": (index, cumulative)}])
+        self.viewport().update()
 
     # The mouse belongs to the round axis, not to pyqtgraph's panning.
 
@@ -323,12 +338,10 @@ class AcceptancePanel(CopiesTable):
         self._roll.chosen.connect(self.set_window)
         shelve(self, self._roll, self._what)
         view.run_changed.connect(self._on_run_changed)
-        view.advanced.connect(self._on_advanced)
-        view.changed.connect(self._on_cursor)
+        view.join(self, self._refresh)
         self._axis.changed.connect(self._on_axis)
         theme.notifier.changed.connect(self._on_theme)
         self._on_run_changed()
-        self._on_cursor()
 
     # What the dock asks
 
@@ -410,16 +423,20 @@ class AcceptancePanel(CopiesTable):
 
     def _on_run_changed(self) -> None:
         self._data = AcceptanceData(self._data.window)
-        self._on_advanced()
+        if not self._view.telling:
+            self._refresh()
 
-    def _on_advanced(self) -> None:
+    def _refresh(self) -> None:
+        """Follow the view: new rounds, and the cursor."""
         if self._view.run is not None:
             self._data.take_in(self._view.run)
-        self._draw()
+        self._redraw()
 
     def _on_axis(self) -> None:
         self._place()
-        self._redraw()
+        # The view calls by itself where the axis follows its cursor.
+        if not self._view.telling:
+            self._redraw()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

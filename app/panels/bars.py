@@ -155,6 +155,7 @@ class BarRows(CopiesTable):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._table = BarTable()
+        self._columns_width: int | None = None
         self._scale = make_scale((), False)
         self._offset = 0
         self._plain = TokenPainter(0.92)
@@ -173,6 +174,7 @@ class BarRows(CopiesTable):
         if table == self._table:
             return
         self._table = table
+        self._columns_width = None
         self._scale = make_scale([v for row in table.rows for v in row.values], table.log, table.scale_to)
         self._offset = min(self._offset, self._last_offset()) if keep_place else 0
         self.setAccessibleDescription(
@@ -260,9 +262,12 @@ class BarRows(CopiesTable):
         return min(max(round(self.width() * 0.16), 8 * em), 13 * em)
 
     def _column_width(self) -> int:
-        metrics = QFontMetrics(theme.mono_font(0.92, 700))
-        widest = max((len(c) for row in self._table.rows for c in (*row.cells, *self._table.columns)), default=6)
-        return metrics.horizontalAdvance("0") * max(widest, 6) + theme.em()
+        if self._columns_width is None:
+            metrics, table = QFontMetrics(theme.mono_font(0.92, 700)), self._table
+            cells = (*table.columns, *(cell for row in table.rows for cell in row.cells))
+            widest = max(map(len, cells), default=6)
+            self._columns_width = metrics.horizontalAdvance("0") * max(widest, 6) + theme.em()
+        return self._columns_width
 
     def _bars_right(self) -> int:
         numbers = len(self._table.columns) * self._column_width()
@@ -459,11 +464,12 @@ class PositionBars(BarRows):
     def __init__(self, view: View, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._view, self._options = view, BarOptions.for_view(view)
+        self._moves = view.moves
 
     def _follow(self) -> None:
         """Follow the view and the theme from now on."""
         self._view.run_changed.connect(self._on_run_changed)
-        self._view.cursor_moved.connect(self._refresh)
+        self._view.join(self, self._on_view)
         theme.notifier.changed.connect(self._on_theme)
         self._on_run_changed()
 
@@ -477,13 +483,20 @@ class PositionBars(BarRows):
         super().restyle(colours)
         self._refresh()
 
+    def _on_view(self) -> None:
+        """Nothing here changes while the cursor stays, whatever else is recorded."""
+        moved, self._moves = self._view.moves != self._moves, self._view.moves
+        if moved:
+            self._refresh()
+
     def _on_theme(self) -> None:
         self.restyle(theme.current())
 
     def _on_run_changed(self) -> None:
         run = self._view.run
         self.set_vocabulary(run.header.vocabulary if run is not None else None)
-        self._refresh()
+        if not self._view.telling:
+            self._refresh()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

@@ -29,6 +29,9 @@ from engine.text import Vocabulary
 
 PAD, GLYPH_GAP, UNDERLINE, RADIUS = 3, 3, 2, 4
 _CACHE_LIMIT = 20_000
+_PICTURE_LIMIT = 1_000
+CHIP_MARGIN = 2
+"""Pixels above and below a chip that belong to its picture: a tall letter reaches into them."""
 
 SOLID, DOTTED, DASHED = "solid", "dotted", "dashed"
 
@@ -81,6 +84,7 @@ def colour(name: str) -> QColor:
     return QColor(name)
 
 
+@lru_cache(maxsize=1)
 def glyph_size() -> int:
     """Side of a glyph's square in pixels."""
     return max(round(theme.em() * 0.72), 8)
@@ -230,6 +234,7 @@ class TokenPainter:
         self._vocabulary: Vocabulary | None = None
         self._laid: dict[int | tuple[int, int], _Laid] = {}
         self._widths: dict[tuple[int, str], int] = {}
+        self._pictures: dict[tuple[int, str, bool, float], QPixmap] = {}
         self.restyle(theme.current())
 
     @property
@@ -243,11 +248,13 @@ class TokenPainter:
             self._vocabulary = vocabulary
             self._laid.clear()
             self._widths.clear()
+            self._pictures.clear()
 
     def restyle(self, colours: Palette) -> None:
         """Use other colours."""
         self.colours = colours
         self.styles = chip_styles(colours)
+        self._pictures.clear()
 
     def kind(self, token: int) -> str:
         """The vocabulary's kind of a token; see Vocabulary.kind."""
@@ -362,11 +369,38 @@ class TokenPainter:
         if token_kind == "special":
             self._frame(painter, area.adjusted(0, 0, 0, -3 if style.underline else -1), colours.text2)
         if extra and style.glyph is not None:
-            top = y + (height - UNDERLINE - glyph_size()) / 2
+            top = y + math.floor((height - UNDERLINE - glyph_size()) / 2 + 0.5)
             draw_glyph(painter, x + width - PAD - glyph_size() + 1, top, style.glyph, style.glyph_ink)
         if selected and framed:
             self._frame(painter, area, colours.accent)
         return width
+
+    def put_chip(self, painter: QPainter, x: int, y: int, token: int, kind: str, *, selected: bool = False) -> None:
+        """What `draw_chip` without a frame draws, on the palette's base, from a picture kept of it.
+
+        Where a pixel of the widget isn't a whole number of the screen's, a picture would blur: it is drawn anew.
+        """
+        ratio = painter.device().devicePixelRatioF()
+        if ratio != round(ratio):
+            self.draw_chip(painter, x, y, token, kind, selected=selected, framed=False)
+            return
+        key = (token, kind, selected, ratio)
+        picture = self._pictures.get(key)
+        if picture is None:
+            if len(self._pictures) >= _PICTURE_LIMIT:
+                self._pictures.clear()
+            picture = self._pictures[key] = self._picture(*key)
+        painter.drawPixmap(x, y - CHIP_MARGIN, picture)
+
+    def _picture(self, token: int, kind: str, selected: bool, ratio: float) -> QPixmap:
+        width, height = self.chip_width(token, kind), self.height + 2 * CHIP_MARGIN
+        picture = QPixmap(round(max(width, 1) * ratio), round(height * ratio))
+        picture.setDevicePixelRatio(ratio)
+        picture.fill(colour(self.colours.base))
+        painter = QPainter(picture)
+        self.draw_chip(painter, 0, CHIP_MARGIN, token, kind, selected=selected, framed=False)
+        painter.end()
+        return picture
 
     def baseline(self, top: int) -> int:
         """Baseline of a chip's text, the chip's top being at `top`."""

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 from app import theme
 from app.format import count, plural
 from app.panels.chips import plain_tip
-from app.panels.round_axis import AxisMap, RoundAxis
+from app.panels.round_axis import AxisMap, Edges, RoundAxis
 from app.panels.title_controls import SideLabel, shelve
 from app.theme import Palette
 from app.view import View
@@ -69,6 +69,18 @@ def cell_text(cache: CachePositions | None) -> tuple[str, str]:
     return f"+{cache.forwarded}", f"-{trimmed(cache)}" if trimmed(cache) else ""
 
 
+def bars(lefts: Edges, rights: Edges, heights: Edges) -> list[tuple[int, int, int]]:
+    """(left, right, height) of every bar that has a height; what touches and is as tall is one."""
+    some = np.flatnonzero(heights)
+    if not some.size:
+        return []
+    lefts, rights, heights = lefts[some], rights[some], heights[some]
+    fresh = np.append(True, (lefts[1:] > rights[:-1]) | (heights[1:] != heights[:-1]))
+    first = np.flatnonzero(fresh)
+    last = np.append(first[1:], len(some)) - 1
+    return list(zip(lefts[first].tolist(), rights[last].tolist(), heights[first].tolist(), strict=True))
+
+
 class KvPositionsPanel(QWidget):
     """Both caches at the cursor in the gutter, one column a round beside it; click and drag choose a round."""
 
@@ -94,8 +106,8 @@ class KvPositionsPanel(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         view.run_changed.connect(self._on_run_changed)
-        view.changed.connect(self._on_moved)
-        self._axis.changed.connect(self._on_moved)
+        view.join(self, self._refresh)
+        self._axis.changed.connect(self._on_axis)
         theme.notifier.changed.connect(self._on_theme)
         self._on_run_changed()
 
@@ -128,9 +140,15 @@ class KvPositionsPanel(QWidget):
 
     def _on_run_changed(self) -> None:
         self._seen, self._refed, self._main_off, self._widest = 0, [], None, 0
-        self._on_moved()
+        if not self._view.telling:
+            self._refresh()
 
-    def _on_moved(self) -> None:
+    def _on_axis(self) -> None:
+        # The view calls by itself where the axis follows its cursor.
+        if not self._view.telling:
+            self._refresh()
+
+    def _refresh(self) -> None:
         run = self._view.run
         self._scan(run)
         bars = run is not None and self.shows_bars(self._axis.map(self.width()))
@@ -202,11 +220,11 @@ class KvPositionsPanel(QWidget):
 
     def resizeEvent(self, event) -> None:  # type: ignore[no-untyped-def]
         super().resizeEvent(event)
-        self._on_moved()
+        self._refresh()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self._on_moved()
+        self._refresh()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         self._pick(event)
@@ -389,18 +407,18 @@ class KvPositionsPanel(QWidget):
         drift = run.column("drift")
         starts = axis.bucket_starts()
         tallest = np.maximum.reduceat(np.abs(drift[low:high]), starts - low)
-        most = max(int(np.abs(drift[low:high]).max()), 1)
+        most = max(int(tallest.max()), 1)
         labelled = axis.cell >= QFontMetrics(self._mono).horizontalAdvance(str(most)) + 4
         bottom = self.height() - line
         room = bottom - (line if labelled else 3)
+        lefts, rights = axis.all_edges(starts)
+        tall = np.where(tallest > 0, np.maximum(np.rint(tallest / most * room), 1), 0).astype(np.int64)
         red = QColor(colours.danger)
-        for index, value in zip(starts.tolist(), tallest.tolist(), strict=True):
-            left, right = axis.edges(index)
-            gap = 1 if right - left > 3 else 0
-            tall = max(round(value / most * room), 1) if value else 0
-            painter.fillRect(left, bottom - tall, right - left - gap, tall, red)
-            if labelled:
-                area = QRectF(left - 2, bottom - tall - line, right - left + 4, line)
+        for left, right, height in bars(lefts, rights - np.where(rights - lefts > 3, 1, 0), tall):
+            painter.fillRect(left, bottom - height, right - left, height, red)
+        if labelled:
+            for index, left, right, height in zip(*(a.tolist() for a in (starts, lefts, rights, tall)), strict=True):
+                area = QRectF(left - 2, bottom - height - line, right - left + 4, line)
                 here = index == self._view.round_index
                 self._text(
                     painter, area, str(int(drift[index])), colours.text, "mid", self._bold if here else self._mono

@@ -13,6 +13,8 @@ from PySide6.QtGui import QWheelEvent
 from app import theme
 from app.view import View
 
+Edges = npt.NDArray[np.int64]
+
 LEAST_SPAN = 8
 """Zooming in stops at so many rounds."""
 
@@ -45,6 +47,12 @@ class AxisMap:
         """A round's left and right edge in whole pixels, at least one pixel apart."""
         left = round(self.x(index))
         return left, max(round(self.x(index + 1)), left + 1)
+
+    def all_edges(self, indices: Edges) -> tuple[Edges, Edges]:
+        """`edges` of many rounds at once."""
+        lefts = np.rint(self.left + (indices - self.first) * self.cell).astype(np.int64)
+        rights = np.rint(self.left + (indices + 1 - self.first) * self.cell).astype(np.int64)
+        return lefts, np.maximum(rights, lefts + 1)
 
     def round_at(self, x: float) -> int | None:
         """The round under a pixel, the nearest one beside the ends; None without rounds."""

@@ -90,6 +90,9 @@ class RoundDetailPanel(QAbstractScrollArea):
         self._lines: list[list[Line]] = []
         self._mono_metrics = QFontMetricsF(self._mono)
         self._title = ("Round", "", "")
+        # What is shown: the view may be ahead of it.
+        self._run, self._record, self._position = view.run, view.round, view.position
+        self._moves = view.moves
         # The dock's title takes the label over; until then it stays out of sight without being hidden itself.
         self._right = SideLabel(self)
         shelve(self, self._right)
@@ -98,7 +101,7 @@ class RoundDetailPanel(QAbstractScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         view.run_changed.connect(self._on_run_changed)
-        view.changed.connect(self._refresh)
+        view.join(self, self._follow)
         theme.notifier.changed.connect(self._on_theme)
         self.restyle(theme.current())
         self._on_run_changed()
@@ -164,7 +167,7 @@ class RoundDetailPanel(QAbstractScrollArea):
 
     def cell_rect(self, cell: int) -> QRect:
         """Where a cell stands in the viewport."""
-        record = self._view.round
+        record = self._record
         if record is None:
             return QRect()
         width, scrolled = self._cell_width(record), self.horizontalScrollBar().value()
@@ -173,7 +176,7 @@ class RoundDetailPanel(QAbstractScrollArea):
 
     def cell_at(self, point: QPoint) -> int | None:
         """The cell at a point of the viewport."""
-        record = self._view.round
+        record = self._record
         if record is None:
             return None
         cell = int((point.x() + self.horizontalScrollBar().value()) // self._cell_width(record))
@@ -184,7 +187,7 @@ class RoundDetailPanel(QAbstractScrollArea):
         return record.emitted[-1].position if record.emitted else record.k
 
     def _fit_scroll_bar(self) -> None:
-        record, bar = self._view.round, self.horizontalScrollBar()
+        record, bar = self._record, self.horizontalScrollBar()
         room = self.viewport().width()
         total = round(self._cell_width(record) * self._cells(record)) if record is not None else 0
         bar.setPageStep(room)
@@ -198,10 +201,18 @@ class RoundDetailPanel(QAbstractScrollArea):
         run = self._view.run
         for painter in (self._tokens, self._small):
             painter.set_vocabulary(run.header.vocabulary if run is not None else None)
-        self._refresh()
+        if not self._view.telling:
+            self._refresh()
+
+    def _follow(self) -> None:
+        """Nothing here changes while the cursor stays, whatever else is recorded."""
+        if self._view.moves != self._moves:
+            self._refresh()
 
     def _refresh(self) -> None:
-        record, run = self._view.round, self._view.run
+        self._moves = self._view.moves
+        self._run, self._record, self._position = self._view.run, self._view.round, self._view.position
+        record, run = self._record, self._run
         title = ("Round", "", "")
         if record is not None:
             title = (f"Round {record.index}", how_to_read(record), counts(record))
@@ -212,8 +223,8 @@ class RoundDetailPanel(QAbstractScrollArea):
             self.title_changed.emit()
         if record is not None and run is not None and self.isVisible():
             self._fit_scroll_bar()
-            self._show_cell(min(self._view.position, self._cells(record) - 1))
-            self.setAccessibleDescription(spoken(run, record, self._view.position))
+            self._show_cell(min(self._position, self._cells(record) - 1))
+            self.setAccessibleDescription(spoken(run, record, self._position))
         self.viewport().update()
 
     def _show_cell(self, cell: int) -> None:
@@ -234,7 +245,7 @@ class RoundDetailPanel(QAbstractScrollArea):
         self._refresh()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        record, cell = self._view.round, self.cell_at(event.position().toPoint())
+        record, cell = self._record, self.cell_at(event.position().toPoint())
         if event.button() == Qt.MouseButton.LeftButton and record is not None and cell is not None:
             position = cell if cell < record.k else self._emit_position(record)
             self._view.select(record.index, position)
@@ -258,8 +269,8 @@ class RoundDetailPanel(QAbstractScrollArea):
 
     def copy(self) -> None:
         """Put the round on the clipboard as tab-separated text."""
-        if self._view.round is not None and self._view.run is not None:
-            QGuiApplication.clipboard().setText(copied(self._view.run, self._view.round))
+        if self._record is not None and self._run is not None:
+            QGuiApplication.clipboard().setText(copied(self._run, self._record))
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
@@ -274,7 +285,7 @@ class RoundDetailPanel(QAbstractScrollArea):
 
     def tip(self, cell: int) -> str:
         """All that is recorded of a cell, as plain text."""
-        record, run = self._view.round, self._view.run
+        record, run = self._record, self._run
         if record is None or run is None:
             return ""
         text = run.header.vocabulary.text_of
@@ -299,7 +310,7 @@ class RoundDetailPanel(QAbstractScrollArea):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self.viewport())
-        colours, record, run = self._colours, self._view.round, self._view.run
+        colours, record, run = self._colours, self._record, self._run
         painter.fillRect(event.rect(), QColor(colours.base))
         if record is None or run is None or len(self._lines) != record.k + 1:
             painter.setFont(theme.ui_font())
@@ -313,7 +324,7 @@ class RoundDetailPanel(QAbstractScrollArea):
             if not area.intersects(event.rect()):
                 continue
             is_last = cell == self._cells(record) - 1
-            selected = self._view.position == (record.k if is_last else cell)
+            selected = self._position == (record.k if is_last else cell)
             back = colours.selection if selected else colours.alternate if is_last else colours.base
             painter.fillRect(area, QColor(back))
             painter.save()
@@ -412,7 +423,7 @@ class RoundDetailPanel(QAbstractScrollArea):
 
     def _lay_lines(self) -> None:
         """Choose every cell's lines for the present size, and how far they can be scrolled."""
-        record, run = self._view.round, self._view.run
+        record, run = self._record, self._run
         self._lines = []
         if record is not None and run is not None:
             room = int(self._cell_width(record)) - 2 * PAD

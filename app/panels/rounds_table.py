@@ -15,6 +15,7 @@ from PySide6.QtGui import (
     QKeySequence,
     QPainter,
     QPaintEvent,
+    QPixmap,
     QResizeEvent,
     QShowEvent,
 )
@@ -47,6 +48,13 @@ BY_PRIORITY = ("last", "sum_min", "drift", "outcome", "text", "tested", "time", 
 """Which further columns are shown, as far as the width allows; with drift in the run, that comes before Σ min."""
 
 
+PICTURES = 200
+"""Rows that a picture is kept of."""
+
+Cells = tuple[tuple[int, int, int], ...]
+"""(column, left edge, width) of every column shown."""
+
+
 def pip_size(drafts: int) -> tuple[int, int]:
     """(side, gap) of the squares for so many drafts: smaller where there are many."""
     full = max(round(theme.em() * 10 / 13), 8)
@@ -56,9 +64,11 @@ def pip_size(drafts: int) -> tuple[int, int]:
 class RoundDelegate(QStyledItemDelegate):
     """Paints the cells of the table straight from the record."""
 
-    def __init__(self, view: View, model: RoundsModel, parent: QWidget) -> None:
+    def __init__(self, model: RoundsModel, parent: QWidget) -> None:
         super().__init__(parent)
-        self._view, self._model = view, model
+        self._model = model
+        self.cursor_row = -1
+        """The row that is marked as the cursor's."""
         self.tokens = TokenPainter()
         self._regular = theme.mono_font(0.92)
         self._bold = theme.mono_font(0.92, 600)
@@ -68,13 +78,17 @@ class RoundDelegate(QStyledItemDelegate):
         self._words_metrics = QFontMetrics(self._words)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        record = self._model.record(index.row())
+        chosen = bool(option.state & QStyle.StateFlag.State_Selected)
+        self.paint_cell(painter, option.rect, index.row(), index.column(), chosen)
+
+    def paint_cell(self, painter: QPainter, area: QRect, row: int, column: int, chosen: bool) -> None:
+        """A cell of a round, on the ground of its row."""
+        record = self._model.record(row)
         if record is None:
             return
-        key, area, colours = COLUMNS[index.column()].key, option.rect, self.tokens.colours
-        is_cursor = index.row() == self._view.round_index
-        chosen = option.state & QStyle.StateFlag.State_Selected
-        back = colours.base if index.row() % 2 == 0 else colours.alternate
+        key, colours = COLUMNS[column].key, self.tokens.colours
+        is_cursor = row == self.cursor_row
+        back = colours.base if row % 2 == 0 else colours.alternate
         if record.drift:
             back = colours.danger_tint
         if is_cursor or chosen:
@@ -96,15 +110,15 @@ class RoundDelegate(QStyledItemDelegate):
                 painter, area.adjusted(area.width() - before, 0, 0, 0), "warning", colours.danger, left=True
             )
             self._number(painter, area, number, colours.danger, self._bold)
-        elif COLUMNS[index.column()].right:
+        elif COLUMNS[column].right:
             font = self._bold if is_cursor and key == "index" else self._regular
-            self._number(painter, area, self._model.text(index.row(), key), colours.text, font)
+            self._number(painter, area, self._model.text(row, key), colours.text, font)
         else:
             painter.setFont(self._words)
             painter.setPen(colour(colours.text2))
             inner = area.adjusted(CELL_PAD, 0, -2, 0)
             text = self._words_metrics.elidedText(
-                self._model.text(index.row(), key), Qt.TextElideMode.ElideRight, inner.width()
+                self._model.text(row, key), Qt.TextElideMode.ElideRight, inner.width()
             )
             painter.drawText(inner, Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, text)
 
@@ -178,8 +192,12 @@ class _Table(QTableView):
 
     resized = Signal()
 
-    def __init__(self, parent: QWidget) -> None:
+    def __init__(self, parent: QWidget, delegate: RoundDelegate) -> None:
         super().__init__(parent)
+        self._delegate = delegate
+        self.setItemDelegate(delegate)
+        self._pictures: dict[int, QPixmap] = {}
+        self._drawn_for: tuple[Cells, float] = ((), 0.0)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
@@ -207,15 +225,65 @@ class _Table(QTableView):
         super().resizeEvent(event)
         self.resized.emit()
 
+    def forget_pictures(self) -> None:
+        """Draw every row anew: what they show, or how, is another."""
+        self._pictures.clear()
+        self.viewport().update()
+
     def paintEvent(self, event: QPaintEvent) -> None:
-        super().paintEvent(event)
-        model = self.model()
-        if model is not None and model.rowCount() == 0:
-            painter = QPainter(self.viewport())
+        painter, model = QPainter(self.viewport()), self.model()
+        if model is not None and model.rowCount():
+            self._paint_rows(painter, event.rect(), model.rowCount())
+        elif model is not None:
             painter.setFont(theme.ui_font())
             painter.setPen(QColor(theme.current().text2))
             area = self.viewport().rect().adjusted(8, 8, -8, -8)
             painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, EMPTY)
+
+    def _paint_rows(self, painter: QPainter, area: QRect, rows: int) -> None:
+        """Rows from pictures kept of them: a round doesn't change, so only those that are new are drawn."""
+        first, height = self.rowAt(area.top()), self.verticalHeader().defaultSectionSize()
+        if first < 0:
+            return
+        head, ratio = self.horizontalHeader(), self.viewport().devicePixelRatioF()
+        shown = (c for c in range(head.count()) if not head.isSectionHidden(c))
+        cells = tuple((c, head.sectionPosition(c), head.sectionSize(c)) for c in shown)
+        layout = (cells, ratio)
+        if layout != self._drawn_for:
+            self._pictures.clear()
+            self._drawn_for = layout
+        chosen, top, left = self.selectionModel(), self.rowViewportPosition(first), -head.offset()
+        root = self.rootIndex()
+        for row in range(first, rows):
+            if top > area.bottom():
+                return
+            here = QRect(left, top, head.length(), height)
+            is_chosen = chosen.isRowSelected(row, root)
+            if is_chosen or row == self._delegate.cursor_row or ratio != round(ratio):
+                self._paint_row(painter, here, row, cells, is_chosen)
+            else:
+                painter.drawPixmap(here.topLeft(), self._picture(row, here.size(), cells, ratio))
+            top += height
+
+    def _paint_row(self, painter: QPainter, area: QRect, row: int, cells: Cells, is_chosen: bool) -> None:
+        for column, x, width in cells:
+            painter.save()
+            self._delegate.paint_cell(
+                painter, QRect(area.left() + x, area.top(), width, area.height()), row, column, is_chosen
+            )
+            painter.restore()
+
+    def _picture(self, row: int, size: QSize, cells: Cells, ratio: float) -> QPixmap:
+        picture = self._pictures.get(row)
+        if picture is None:
+            if len(self._pictures) >= PICTURES:
+                self._pictures.clear()
+            picture = self._pictures[row] = QPixmap(size * ratio)
+            picture.setDevicePixelRatio(ratio)
+            painter = QPainter(picture)
+            self._paint_row(painter, QRect(QPoint(0, 0), size), row, cells, False)
+            painter.end()
+        return picture
 
 
 class RoundsTablePanel(QWidget):
@@ -229,14 +297,14 @@ class RoundsTablePanel(QWidget):
         self._title = ""
         self._forced: dict[str, bool] = {}
         self._widest_k = 0
+        self._moves = view.moves
         self._fitted = (0, False)
         self.setObjectName("rounds-table")
         self.setAccessibleName("Rounds")
         self.model = RoundsModel(self)
-        self.table = _Table(self)
-        self.delegate = RoundDelegate(view, self.model, self.table)
+        self.delegate = RoundDelegate(self.model, self)
+        self.table = _Table(self, self.delegate)
         self.table.setModel(self.model)
-        self.table.setItemDelegate(self.delegate)
         self.setFocusProxy(self.table)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -249,8 +317,7 @@ class RoundsTablePanel(QWidget):
         self.table.selectionModel().currentRowChanged.connect(self._on_current_row)
         self.table.verticalScrollBar().actionTriggered.connect(self._on_user_scroll)
         view.run_changed.connect(self._on_run_changed)
-        view.advanced.connect(self._on_advanced)
-        view.cursor_moved.connect(self._on_cursor_moved)
+        view.join(self, self._follow)
         theme.notifier.changed.connect(self._on_theme)
         self._on_run_changed()
 
@@ -263,7 +330,7 @@ class RoundsTablePanel(QWidget):
     def restyle(self, colours: Palette) -> None:
         """Use other colours."""
         self.delegate.tokens.restyle(colours)
-        self.table.viewport().update()
+        self.table.forget_pictures()
 
     def _on_theme(self) -> None:
         self.restyle(theme.current())
@@ -369,22 +436,24 @@ class RoundsTablePanel(QWidget):
         run = self._view.run
         self.delegate.tokens.set_vocabulary(run.header.vocabulary if run is not None else None)
         self.model.set_run(run)
+        self.table.forget_pictures()
         self._widest_k = run.header.settings.num_draft_tokens if run is not None else 0
         self._fit_columns()
         self._refresh()
 
-    def _on_advanced(self) -> None:
+    def _follow(self) -> None:
+        moved, self._moves = self._view.moves != self._moves, self._view.moves
         if self.isVisible():
-            self._refresh()
+            self._refresh(moved)
         else:
             self._set_title()
 
-    def _refresh(self) -> None:
+    def _refresh(self, moved: bool = False) -> None:
         self.model.sync()
         if self._needs() != self._fitted:
             self._fit_columns()
         self._set_title()
-        self._show_cursor(scroll=self._view.live)
+        self._show_cursor(scroll=moved)
 
     def _set_title(self) -> None:
         run = self._view.run
@@ -393,12 +462,9 @@ class RoundsTablePanel(QWidget):
             self._title = title
             self.title_changed.emit()
 
-    def _on_cursor_moved(self) -> None:
-        self._show_cursor(scroll=True)
-
     def _show_cursor(self, scroll: bool) -> None:
         """Make the view's round the current row."""
-        row = self._view.round_index
+        row = self.delegate.cursor_row = self._view.round_index
         if not self.isVisible() or not 0 <= row < self.model.rowCount():
             self.table.viewport().update()
             return
@@ -453,7 +519,7 @@ class RoundsTablePanel(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._on_cursor_moved()
+        self._show_cursor(scroll=True)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

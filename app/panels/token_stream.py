@@ -23,7 +23,7 @@ from app import theme
 from app.format import count, probability, token_bytes, visible_text
 from app.panels.chips import TokenPainter, colour, plain_tip
 from app.panels.title_controls import shelve
-from app.panels.token_layout import PROMPT_ROUND, TokenLayout
+from app.panels.token_layout import GAP, PROMPT_ROUND, TokenLayout
 from app.theme import Palette
 from app.view import View
 from engine.recording import RecordedRun
@@ -57,6 +57,7 @@ class TokenStreamPanel(QAbstractScrollArea):
         self._range: tuple[int, int] | None = None
         self._title = ""
         self._reveal = False
+        self._moves = view.moves
         self.setObjectName("token-stream")
         self.setAccessibleName("Token stream")
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -75,8 +76,7 @@ class TokenStreamPanel(QAbstractScrollArea):
         self._more.setSingleShot(True)
         self._more.timeout.connect(self._take_in)
         view.run_changed.connect(self._start_over)
-        view.advanced.connect(self._on_advanced)
-        view.cursor_moved.connect(self._on_cursor_moved)
+        view.join(self, self._refresh)
         self.verticalScrollBar().actionTriggered.connect(self._on_user_scroll)
         theme.notifier.changed.connect(self._on_theme)
         self._start_over()
@@ -119,7 +119,8 @@ class TokenStreamPanel(QAbstractScrollArea):
             self._chips.set_vocabulary(self._run.header.vocabulary)
             self._add_prompt(self._run)
         self._layout.set_width(self._room, self._step)
-        self._take_in()
+        if not self._view.telling:
+            self._take_in()
 
     def _add_prompt(self, run: RecordedRun) -> None:
         for position, token in enumerate(run.header.prompt_tokens):
@@ -170,8 +171,12 @@ class TokenStreamPanel(QAbstractScrollArea):
             self._reveal = False
         self.viewport().update()
 
-    def _on_advanced(self) -> None:
+    def _refresh(self) -> None:
+        """Follow the view: new rounds, and the cursor where it has moved."""
+        moved, self._moves = self._view.moves != self._moves, self._view.moves
         self._take_in()
+        if moved and not self._view.live and self._cursor is not None:
+            self._show_row(self._layout.row_of(self._cursor[0]))
 
     def _set_title(self) -> None:
         run, title = self._run, ""
@@ -200,15 +205,6 @@ class TokenStreamPanel(QAbstractScrollArea):
         if glued[cell] and cell + 1 < self._layout.count:
             return cell, cell + 1
         return (cell - 1, cell) if cell and glued[cell - 1] else (cell, cell)
-
-    def _on_cursor_moved(self) -> None:
-        self._locate_cursor()
-        bar = self.verticalScrollBar()
-        if self._view.live:
-            bar.setValue(bar.maximum())
-        elif self._cursor is not None:
-            self._show_row(self._layout.row_of(self._cursor[0]))
-        self.viewport().update()
 
     def _show_row(self, row: int) -> None:
         bar, top = self.verticalScrollBar(), row * self._pitch
@@ -439,20 +435,25 @@ class TokenStreamPanel(QAbstractScrollArea):
         low, high = sorted(self._range) if self._range is not None and self._range[0] != self._range[1] else (1, 0)
         cursor = self._cursor or (1, 0)
         frame_left = x
-        for cell in range(first, behind):
-            _, _, token, code, width, glued = self._layout.cell(cell)
+        names = ("token", "kind", "width", "glued")
+        columns = [self._layout.column(name)[first:behind].tolist() for name in names]
+        for cell, token, code, width, glued in zip(range(first, behind), *columns, strict=True):
             if cell == cursor[0]:
                 frame_left = x
-            if low <= cell <= high:
-                gap = 0 if glued or cell == high else 2
-                painter.fillRect(x, top, width + gap, self._chips.height, colour(self._chips.colours.selection))
             under_cursor = cursor[0] <= cell <= cursor[1]
-            self._chips.draw_chip(painter, x, top, token, KINDS[code], selected=under_cursor, framed=False)
+            if low <= cell <= high:
+                gap = 0 if glued or cell == high else GAP
+                painter.fillRect(x, top, width + gap, self._chips.height, colour(self._chips.colours.selection))
+                self._chips.draw_chip(painter, x, top, token, KINDS[code], selected=under_cursor, framed=False)
+            elif wide:
+                self._chips.draw_chip(painter, x, top, token, KINDS[code], selected=under_cursor, framed=False)
+            else:
+                self._chips.put_chip(painter, x, top, token, KINDS[code], selected=under_cursor)
             x += width
             if cell == cursor[1]:
                 begin = frame_left if cursor[0] >= first else MARGIN_X
                 self._frame(painter, QRect(begin, top, x - begin, self._chips.height))
-            x += 0 if glued else 2
+            x += 0 if glued else GAP
         if wide:
             painter.restore()
 

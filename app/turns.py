@@ -1,0 +1,92 @@
+"""Whose turn it is to be shown: spreads the refreshing of panels over frames, so that no frame is held up by all."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable
+
+from PySide6.QtCore import QCoreApplication, QEvent
+from PySide6.QtWidgets import QWidget
+from shiboken6 import isValid
+
+SMOOTHING = 0.3
+"""Weight of the newest cost in what a member's next turn is expected to cost."""
+
+
+class _Member:
+    def __init__(self, refresh: Callable[[], None], widget: QWidget | None) -> None:
+        self.refresh = weakref.WeakMethod(refresh) if widget is not None else lambda: refresh
+        self._widget = None if widget is None else weakref.ref(widget)
+        self.stale = False
+        self.served = 0  # number of the turn it had last
+        self.cost = 0.0  # seconds that its next turn is expected to take, painting included
+
+    def widget(self) -> QWidget | None:
+        return None if self._widget is None else self._widget()
+
+    @property
+    def gone(self) -> bool:
+        widget = self.widget()
+        return self._widget is not None and (widget is None or not isValid(widget))
+
+    @property
+    def unseen(self) -> bool:
+        widget = self.widget()
+        return widget is not None and (not widget.isVisible() or widget.window().isMinimized())
+
+
+class Turns:
+    """Members are marked as stale all together, and refreshed either at once or within a budget of time.
+
+    Within a budget a member's turn is its refreshing and its painting; the one longest without a turn comes first,
+    and those that nobody can see wait. So a budgeted call takes its budget at most, or the dearest member alone.
+    """
+
+    def __init__(self) -> None:
+        self._members: list[_Member] = []
+        self._turn = 0
+
+    def join(self, refresh: Callable[[], None], widget: QWidget | None = None) -> None:
+        """Take part. `widget`, the owner of `refresh`, is only weakly held; its paints belong to its turn."""
+        self._members.append(_Member(refresh, widget))
+
+    def mark(self) -> None:
+        """All members are stale."""
+        for member in self._members:
+            member.stale = True
+
+    @property
+    def behind(self) -> bool:
+        """Whether a member that can be seen is stale."""
+        return any(member.stale and not member.gone and not member.unseen for member in self._members)
+
+    def serve(self, seconds: float | None = None) -> None:
+        """Refresh who is stale: everybody and without painting, or as many as `seconds` allow, one at least."""
+        self._members = [member for member in self._members if not member.gone]
+        if seconds is None:
+            for member in self._members:
+                if member.stale:
+                    self._give(member)
+            return
+        began = time.perf_counter()
+        waiting = sorted((m for m in self._members if m.stale and not m.unseen), key=lambda m: m.served)
+        for at, member in enumerate(waiting):
+            now = time.perf_counter()
+            if not member.stale:
+                continue  # a refresh moved the cursor, which refreshed everybody
+            if at and now - began + member.cost > seconds:
+                return
+            self._give(member)
+            widget = member.widget()
+            if widget is not None:
+                # Qt would paint once the call is over, outside of the budget.
+                QCoreApplication.sendEvent(widget.window(), QEvent(QEvent.Type.UpdateRequest))
+            member.cost += SMOOTHING * (time.perf_counter() - now - member.cost)
+
+    def _give(self, member: _Member) -> None:
+        self._turn += 1
+        member.stale, member.served = False, self._turn
+        refresh = member.refresh()
+        if refresh is not None:
+            refresh()
