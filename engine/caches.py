@@ -52,7 +52,7 @@ class Cache:
     @property
     def position(self) -> int:
         """Where the first layer stands; `check` holds the others against the law."""
-        return self.positions()[0] if self.layers else self._count
+        return int(getattr(self.layers[0], "offset", self._count)) if self.layers else self._count
 
     def forwarded(self, tokens: int) -> None:
         """Take note of a forward pass over so many tokens."""

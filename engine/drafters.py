@@ -58,7 +58,7 @@ class ModelDrafter:
         tokens: list[mx.array] = []
         rows: list[mx.array] = []
         processed: list[mx.array] = []
-        weights: list[mx.array] = []
+        log_weights: list[mx.array] = []
         coins = keys.uniforms(DRAFT_XTC, k) if xtc_active(settings) else None
         ids = mx.array(list(pending), dtype=mx.uint32)
         for position in range(k):
@@ -66,17 +66,19 @@ class ModelDrafter:
             coin = None if coins is None else coins[position : position + 1]
             drafted = mx.concatenate(tokens) if tokens and preprocessing_active(settings) else None
             scores = preprocess_logits(logits, settings, prefix, drafted, coin)
-            log_weights = filter_logits(scores, settings, coin)
-            # A greedy draft needs no distribution; q is built from the weights only if somebody reads it.
-            ids = (
-                draw(scores, settings, None)
-                if settings.is_greedy
-                else draw(log_weights, settings, keys.key(DRAFT, position))
-            )
+            if settings.is_greedy:  # the argmax needs no distribution
+                ids = draw(scores, settings, None)
+            else:
+                log_weights.append(filter_logits(scores, settings, coin))
+                ids = draw(log_weights[-1], settings, keys.key(DRAFT, position))
             mx.async_eval(ids)
             tokens.append(ids)
             rows.append(logits)
             processed.append(scores)
-            weights.append(log_weights)
-        q = probabilities(mx.concatenate(weights)) if self.reports_q else None
-        return Proposal(mx.concatenate(tokens), mx.concatenate(rows), mx.concatenate(processed), q, coins)
+        scores = mx.concatenate(processed)
+        logits = scores if not preprocessing_active(settings) else mx.concatenate(rows)
+        q = None
+        if self.reports_q:
+            weights = mx.concatenate(log_weights) if log_weights else filter_logits(scores, settings, coins)
+            q = probabilities(weights)
+        return Proposal(mx.concatenate(tokens), logits, scores, q, coins)

@@ -23,13 +23,18 @@ from engine.models import Network, Pair
 from engine.penalties import preprocess_logits, preprocessing_active, xtc_active
 from engine.randomness import XTC, RoundKeys
 from engine.rounds import CachePositions, Distributions, Draft, Emitted, Round, RunEnd, RunHeader, Timings
-from engine.sampling import filter_logits, unusable
+from engine.sampling import filter_logits, row_sums_and_maxima, unusable
 from engine.settings import SamplerSettings, Settings
 from engine.statistics import Statistics, summary_line
 from engine.switches import stochastic_from_environment
 
 log = logging.getLogger("draftscope.engine")
-_said: set[str] = set()  # log lines that a process writes once
+_logged: set[str] = set()  # rules and sources that this process has logged: each only once
+_FIRSTS = {
+    "accepted": "first draft accepted",
+    "recovered": "first token drawn from a residual",
+    "degenerate-fallback": "first degenerate residual fallback: the residual was empty, drew from p",
+}
 
 
 class PromptError(ValueError):
@@ -38,12 +43,6 @@ class PromptError(ValueError):
 
 class RoundError(RuntimeError):
     """A round can't be finished: non-finite logits, or nothing left to draw."""
-
-
-def _say_once(line: str) -> None:
-    if line not in _said:
-        _said.add(line)
-        log.info(line)
 
 
 class SpeculativeGenerator:
@@ -170,8 +169,8 @@ class SpeculativeGenerator:
         try:
             proposal = self._draft(context, k, keys)
             clock.append(time.perf_counter())
-            verdict, observation, usable = self._verify(context, rule, proposal, keys)
-            host = self._sync(verdict, proposal, observation, usable)
+            verdict, observation, processed = self._verify(context, rule, proposal, keys)
+            host = self._sync(verdict, proposal, observation, processed)
             clock.append(time.perf_counter())
             self._check_logits(host, k)
         except BaseException:
@@ -219,7 +218,7 @@ class SpeculativeGenerator:
     def _verify(
         self, context: list[int], rule: Rule, proposal: Proposal, keys: RoundKeys
     ) -> tuple[Verdict, Observation | None, mx.array]:
-        """One target pass over y and the drafts, and the rule's verdict on them, all lazy."""
+        """One target pass over y and the drafts, the rule's verdict on them, and the processed logits, all lazy."""
         sampler, settings = self.settings.sampler, self.settings
         ids = mx.concatenate([mx.array(context[-1:], dtype=mx.uint32), proposal.tokens.astype(mx.uint32)])
         logits = self.pair.target.network(ids[None], cache=self._main.layers)[0]
@@ -232,20 +231,20 @@ class SpeculativeGenerator:
             proposal.tokens, filter_logits(processed, sampler, coins), proposal.q, keys, processed
         )
         verdict = rule.decide(verification)
-        usable = unusable(processed)
         if not settings.record:
-            return verdict, None, usable
+            return verdict, None, processed
         drafting = self._drafter.settings if self._drafter else None
         target = (logits, processed, coins, sampler)
         seen = observe(verification, verdict, proposal, target, drafting, settings.top_n, settings.diagnostics)
-        return verdict, seen, usable
+        return verdict, seen, processed
 
-    def _sync(self, verdict: Verdict, proposal: Proposal, seen: Observation | None, usable: mx.array) -> Host:
+    def _sync(self, verdict: Verdict, proposal: Proposal, seen: Observation | None, processed: mx.array) -> Host:
         """The round's one host sync: everything that the host will read, evaluated together."""
         arrays = dict(seen.arrays) if seen is not None else {}
-        arrays |= {"drafted": proposal.tokens, "bad_target": usable}
+        arrays["drafted"] = proposal.tokens
+        arrays["target_sums"], arrays["target_maxima"] = row_sums_and_maxima(processed)
         if proposal.processed is not None:
-            arrays["bad_draft"] = unusable(proposal.processed)
+            arrays["draft_sums"], arrays["draft_maxima"] = row_sums_and_maxima(proposal.processed)
         for field in ("count", "token", "degenerate", "u", "threshold", "match"):
             if (value := getattr(verdict, field)) is not None:
                 arrays[field] = value
@@ -259,11 +258,10 @@ class SpeculativeGenerator:
     def _check_logits(self, host: Host, k: int) -> None:
         """Refuse to show or emit anything that came from a row nothing can be drawn from."""
         before = len(self.tokens)
-        if k and host["bad_draft"].any():
-            raise RoundError(f"non-finite logits at step {before + int(host['bad_draft'].argmax())} (draft)")
-        used = host["bad_target"][: int(host["count"]) + 1]
-        if used.any():
-            raise RoundError(f"non-finite logits at step {before + int(used.argmax())} (target)")
+        for who, rows in (("draft", k), ("target", int(host["count"]) + 1)):
+            bad = unusable(host[f"{who}_sums"][:rows], host[f"{who}_maxima"][:rows]) if rows else np.zeros(0)
+            if bad.any():
+                raise RoundError(f"non-finite logits at step {before + int(bad.argmax())} ({who})")
 
     def _emit(self, drafted: list[int], count: int, token: int) -> list[int]:
         """Emit the kept drafts and the token behind them, up to what ends the run."""
@@ -314,6 +312,8 @@ class SpeculativeGenerator:
         )
 
     def _apply_changes(self) -> dict[str, Any]:
+        if not self._changes:
+            return {}
         changed = {n: v for n, v in self._changes.items() if getattr(self.settings, n) != v}
         self._changes = {}
         self.settings = self.settings.with_live(changed)
@@ -473,15 +473,13 @@ def _emissions(
 
 
 def _log_firsts(record: Round) -> None:
-    preserving = str(record.distribution_preserving).lower()
-    _say_once(
-        f'speculative acceptance rule active rule="{record.rule} ({record.rule_label})" '
-        f"distribution_preserving={preserving}"
-    )
-    for source, line in (
-        ("accepted", "first draft accepted"),
-        ("recovered", "first token drawn from a residual"),
-        ("degenerate-fallback", "first degenerate residual fallback: the residual was empty, drew from p"),
-    ):
-        if any(e.source == source for e in record.emitted):
-            _say_once(f"{line} rule={record.rule}")
+    for what in (record.rule, *(e.source for e in record.emitted)):
+        if what in _logged:
+            continue
+        _logged.add(what)
+        if what == record.rule:
+            preserving = str(record.distribution_preserving).lower()
+            rule = f"{record.rule} ({record.rule_label})"
+            log.info('speculative acceptance rule active rule="%s" distribution_preserving=%s', rule, preserving)
+        elif what in _FIRSTS:
+            log.info("%s rule=%s", _FIRSTS[what], record.rule)

@@ -9,6 +9,8 @@ DRAFT, ACCEPT, REPLACE, METER, XTC, DRAFT_XTC = range(6)
 
 _MASK = 2**64 - 1
 
+_categorical_rows = mx.compile(mx.vmap(lambda row, key: mx.random.categorical(row, key=key)))
+
 
 def mix(*parts: int) -> int:
     """A 64-bit hash of whole numbers, order included. Source: the finaliser of SplitMix64 (Steele et al. 2014)."""
@@ -45,4 +47,4 @@ class RoundKeys:
     def categorical(self, purpose: int, log_weights: mx.array) -> mx.array:
         """One draw for each row of log-weights (n, V), with the key of its position. Returns (n,) uint32."""
         keys = self.keys(purpose, log_weights.shape[0])
-        return mx.vmap(lambda row, key: mx.random.categorical(row, key=key))(log_weights, keys)
+        return _categorical_rows(log_weights, keys)

@@ -18,6 +18,7 @@ from engine.sampling import (
     filter_logits,
     filter_stages,
     probabilities,
+    row_sums_and_maxima,
     sample_token_with_distribution,
     unusable,
 )
@@ -182,9 +183,12 @@ def test_unusable_rows_are_named_and_nan_is_not_hidden() -> None:
     """R155."""
     nan, inf = float("nan"), float("inf")
     rows = mx.array([[nan] * 4, [1, nan, 5, 2], [1, inf, 0, 2], [inf, -inf, 0, 1], [-inf] * 4, [-inf, -inf, 0, -inf]])
-    assert unusable(rows).tolist() == [True, True, True, True, True, False]
+    assert unusable(*row_sums_and_maxima(rows)).tolist() == [True, True, True, True, True, False]
     for settings in ({"top_k": 2}, {"top_p": 0.5}, {"min_p": 0.1}, {"temperature": 0.0}, {"top_k": 2, "top_p": 0.9}):
-        assert unusable(filter_logits(rows, SamplerSettings(**settings)))[:2].tolist() == [True, True], settings
+        assert unusable(*row_sums_and_maxima(filter_logits(rows, SamplerSettings(**settings))))[:2].tolist() == [
+            True,
+            True,
+        ], settings
 
 
 def test_xtc_stands_before_or_inside_the_chain() -> None:
@@ -255,7 +259,7 @@ def test_random_settings_keep_the_laws(vocab_size: int) -> None:
         p = np.array(probabilities(log_weights))
         assert {name for name, _ in stages} <= set(STAGES)
         assert mx.array_equal(stages[-1][1], log_weights).item()
-        assert not np.array(unusable(log_weights)).any()
+        assert not unusable(*row_sums_and_maxima(log_weights)).any()
         assert (p[np.arange(3), rows.argmax(-1)] > 0).all()
         np.testing.assert_allclose(p.sum(-1), 1, rtol=1e-5)
         for row in range(3):
@@ -347,10 +351,10 @@ def test_nothing_is_evaluated_on_the_way(order: str, tracing: None) -> None:
         temperature=0.8, top_k=3, top_p=0.9, min_p=0.05, chain_order=order, xtc_probability=0.5, presence_penalty=0.1
     )
 
-    def build(logits: mx.array, key: mx.array, coins: mx.array) -> tuple[mx.array, mx.array, mx.array]:
+    def build(logits: mx.array, key: mx.array, coins: mx.array) -> tuple[mx.array, ...]:
         history = mx.argmax(logits, axis=-1).astype(mx.int32)
         token, p = sample_token_with_distribution(logits, settings, history, key, coins)
-        return token, p, unusable(logits)
+        return token, p, *row_sums_and_maxima(logits)
 
     inputs = (mx.array([[0.5, 2, 1, 1, 0], [1, 0.1, 0.2, 3, 2]]), mx.random.key(2), mx.array([0.1, 0.9]))
     assert mx.compile(build)(*inputs)[1].shape == (2, 5)  # traced, not compiled: nothing asks for the values
