@@ -87,10 +87,8 @@ def many_rounds(
         # vmap mistakes what doesn't depend on its arguments, so even the first token does.
         context, drafted, rows = key[0, 0] * 0, [], []
         for i in range(k):
-            if one_hot:
-                row = (mx.arange(size) == mx.argmax(q[context])).astype(mx.float32)
-            else:
-                row = q[context]
+            row = q[context]
+            row = (mx.arange(size) == mx.argmax(row)).astype(mx.float32) if one_hot else row
             rows.append((context, row))
             context = mx.argmax(row) if one_hot else mx.random.categorical(mx.log(row), key=key[i])
             drafted.append(context)

@@ -1,4 +1,4 @@
-"""The meters: uniform under right rules, a martingale by enumeration, and tripping on the mistakes they are there for."""
+"""The meters: uniform under right rules, a martingale by enumeration, tripped by the mistakes they are there for."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def seen_by_meters(rule: str, n: int, p: Table, q: Table, k: int, scores: Table 
 @pytest.mark.parametrize("rule", ["sampler-match", "stochastic", "block"])
 def test_under_a_right_rule_every_order_is_uniform(rule: str) -> None:
     for u in seen_by_meters(rule, 4000, TARGET, DRAFT, 3).values():
-        assert len(u) >= 8000 or rule == "sampler-match"
+        assert len(u) > 4000
         assert stats.kstest(u, "uniform").pvalue > 1e-4
 
 
@@ -161,9 +161,8 @@ def test_the_evidence_is_the_closed_form() -> None:
     for order in range(2):
         n = np.histogram(us[:, order], BINS, (0, 1))[0]
         assert meter.counts[order] == n.tolist()
-        likelihood = (
-            gammaln(BINS * ALPHA) - gammaln(BINS * ALPHA + n.sum()) + (gammaln(ALPHA + n) - gammaln(ALPHA)).sum()
-        )
+        prior = BINS * ALPHA
+        likelihood = gammaln(prior) - gammaln(prior + n.sum()) + (gammaln(ALPHA + n) - gammaln(ALPHA)).sum()
         logs.append(likelihood + n.sum() * np.log(BINS))
     assert meter.log10_by_order == pytest.approx([x / np.log(10) for x in logs])
     assert meter.log10_evidence == pytest.approx((np.logaddexp(*logs) - np.log(2)) / np.log(10))
