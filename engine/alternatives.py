@@ -140,7 +140,7 @@ def advice(seen: Alternatives) -> str:
     if match is None or stochastic is None or greedy is None:
         return "No round so far had drafts with a q, so there is nothing to compare."
     numbers = (
-        f"expected tokens a round are {match:.2f} without Stochastic, {stochastic:.2f} with it, "
+        f"a round is worth {match:.2f} tokens without Stochastic, {stochastic:.2f} with it, "
         f"and about {greedy:.2f} with a greedy drafter"
     )
     over = f"Over {n} round{'' if n == 1 else 's'}"
