@@ -2,8 +2,11 @@
 
     python -m tests.benchmarks.window [--rounds 10000] [--bundled]
 
-GUI work is the CPU time of the GUI thread between two looks, 33 ms apart. The engine's speed is compared with the same
-run without a window, in a process of its own. Figures depend on the machine and on what else it does.
+`gui_work_per_frame` is all CPU time of the GUI thread from one frame's beginning (taking rounds in, refreshing panels,
+painting) to the next one's, whatever it went to. `gui_cpu_share` is that thread's CPU time over the time that passed.
+`panel_refreshes_per_second`: a frame gives a turn only to as many panels as its budget allows. The engine's speed is
+compared with the same run without a window, in a process of its own before and after. Figures depend on the machine
+and on what else it does.
 """
 
 from __future__ import annotations
@@ -14,12 +17,17 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 import numpy as np
 
-FRAME = 33  # ms
+if TYPE_CHECKING:
+    from app.session import Session
+
+LOOK = 33  # ms between two looks at how far the run is
 
 HEADLESS = """
 import json, sys, time
@@ -47,6 +55,42 @@ def headless(options: argparse.Namespace) -> float:
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
+class Frames:
+    """Every frame of a session as it is made: (rounds recorded, milliseconds of CPU, seconds) until the next one."""
+
+    def __init__(self, session: Session) -> None:
+        self.seen: list[tuple[int, float, float]] = []
+        self._session = session
+        self._last: tuple[float, float] | None = None
+        session._frame_timer.timeout.disconnect()
+        session._frame_timer.timeout.connect(self._begin)
+
+    def rounds(self) -> int:
+        """Rounds recorded in all runs."""
+        return sum(len(run) for run in self._session.recording.runs)
+
+    def _begin(self) -> None:
+        cpu, now = time.thread_time(), time.perf_counter()
+        if self._last is not None and self._session.state == "running":
+            self.seen.append((self.rounds(), (cpu - self._last[0]) * 1e3, now - self._last[1]))
+        self._last = cpu, now
+        self._session._frame()
+
+
+def count_turns(turns: Counter[str]) -> None:
+    """Count what each panel's turns are."""
+    from app.turns import Turns
+
+    give = Turns._give
+
+    def counted(self: Turns, member: Any) -> None:
+        widget = member.widget()
+        turns["the rest" if widget is None else widget.objectName()] += 1
+        give(self, member)
+
+    Turns._give = counted  # type: ignore[method-assign]
+
+
 def main() -> None:
     """Run and print one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -72,14 +116,16 @@ def main() -> None:
     tokens = 900 if options.bundled else -1
     session.configure(None, Settings(max_tokens=tokens, seed=1, stochastic=True, diagnostics=True))
     session.set_pace(0.0)
-    frames: list[tuple[int, float]] = []
-    state = {"cpu": time.thread_time(), "seconds": 0.0, "done": 0, "last": time.perf_counter()}
+    frames = Frames(session)
+    turns = Counter[str]()
+    count_turns(turns)
+    state = {"cpu": time.thread_time(), "seconds": 0.0, "busy": 0.0, "done": 0, "last": time.perf_counter()}
 
     def look() -> None:
         now, cpu = time.perf_counter(), time.thread_time()
-        count = sum(len(run) for run in session.recording.runs)
+        count = frames.rounds()
         if session.state == "running" and count > state["done"]:
-            frames.append((count, (cpu - state["cpu"]) * 1e3))
+            state["busy"] += cpu - state["cpu"]
             state["seconds"] += now - state["last"]
         state["done"] = count
         state["cpu"], state["last"] = cpu, now
@@ -91,14 +137,14 @@ def main() -> None:
 
     timer = QTimer()
     timer.timeout.connect(look)
-    timer.start(FRAME)
+    timer.start(LOOK)
     session.run_pair() if options.bundled else session.run_toy()
     application.exec()
     window.close()
     session.shutdown()
     after = headless(options)
 
-    counts, work = np.array([f[0] for f in frames]), np.array([f[1] for f in frames])
+    counts, work, gaps = (np.array(column) for column in zip(*frames.seen, strict=True))
 
     def work_of(low: int, high: int) -> dict[str, float]:
         chosen = work[(counts > low) & (counts <= high)]
@@ -111,6 +157,9 @@ def main() -> None:
             "first_tenth": work_of(100, options.rounds // 10),
             "last_tenth": work_of(options.rounds * 9 // 10, 10**9),
         },
+        "frames_per_second": float(1 / np.mean(gaps[gaps < 1])),
+        "gui_cpu_share": state["busy"] / state["seconds"],
+        "panel_refreshes_per_second": {name: number / state["seconds"] for name, number in sorted(turns.items())},
         "rounds_per_second": {"window": in_window, "headless": [before, after]},
         "window_over_headless": in_window / ((before + after) / 2),
     }
