@@ -13,6 +13,7 @@ from scipy import stats
 from scipy.special import gammaln
 
 from engine.acceptance import RULES, Verdict, Verification
+from engine.alternatives import COMPARED, Counterfactual
 from engine.backend import mx
 from engine.evidence import (
     ALPHA,
@@ -24,8 +25,12 @@ from engine.evidence import (
     why_no_losslessness_meter,
     why_no_proposal_meter,
 )
+from engine.generator import SpeculativeGenerator
 from engine.meters import coordinates, meter_coordinates, ratio_key
 from engine.randomness import METER, RoundKeys
+from engine.rounds import Round
+from engine.settings import Settings
+from engine.toy import toy_pair
 
 
 def sorted_coordinates(p: Table, key: Table, tokens: npt.NDArray[np.int64], coins: Table) -> list[float]:
@@ -254,6 +259,35 @@ def test_certain_tests_have_no_z() -> None:
     assert identity.n == 2
     identity.add_test(True, 0.5)
     assert identity.z == pytest.approx(1.0)
+
+
+def toy_rounds(rule: str) -> list[Round]:
+    settings = Settings(seed=2, max_tokens=400, rule=rule, diagnostics=True)
+    generator = SpeculativeGenerator(toy_pair(), settings, stochastic=False)
+    generator.start([0])
+    return list(generator.rounds())
+
+
+@pytest.mark.parametrize("rule", ["stochastic", "sampler-match", "argmax-vs-argmax", "resample-from-p"])
+def test_a_record_is_compared_with_the_closed_form_of_its_rule(rule: str) -> None:
+    """The toy's four closed forms lie far apart, so the wrong one would show."""
+    rounds, identity = toy_rounds(rule), AcceptIdentity()
+    for record in rounds:
+        identity.add(record)
+    assert identity.n == sum(record.tested for record in rounds)
+    assert identity.z is not None
+    assert abs(identity.z) < 4
+
+
+def test_a_round_of_block_needs_its_counterfactual() -> None:
+    record, identity = toy_rounds("block")[0], AcceptIdentity()
+    identity.add(record)
+    assert identity.n == 0
+    none = np.full(len(COMPARED), 3, np.int32)  # kept, as far as the rule is concerned, whatever ended the run
+    weights = np.array([1.0, 0.5], np.float32)
+    identity.add(record, Counterfactual(none, none, np.zeros(5, np.float32), weights, weights))
+    assert (identity.n, identity.difference, identity.variance) == (1, 1.5, 2.25)
+    assert identity.z == 1.0
 
 
 def rounds_of_block(decide: Callable[[Verification], Verdict]) -> AcceptIdentity:
