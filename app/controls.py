@@ -178,6 +178,7 @@ class Controls(QWidget):
                 "rewind",
                 "How the caches go back after a rejection; legacy-rewind is a fault; holds from the next round on",
                 REWINDS,
+                compact=True,
             ),
         }
         self.fields |= self.more.fields
@@ -186,7 +187,7 @@ class Controls(QWidget):
         self.prompt_line = QLineEdit()
         self.prompt_line.setAccessibleName("Prompt")
         self.prompt_line.setFont(theme.ui_font(0.92))
-        self.prompt_line.setMinimumWidth(theme.em() * 6)
+        self.prompt_line.setMinimumWidth(theme.em() * 8)
 
     def _make_first_row(self) -> dict[str, ActionButton]:
         self.first_row = _Row()
@@ -355,6 +356,7 @@ class Controls(QWidget):
         self._refresh_enabled()
         faulty = self.fields["rewind"].value() != "correct"
         theme.mark(self.fields["rewind"], "fault", faulty)
+        self._fit_second()  # some fields are as wide as what they show
         self.edited.emit()
 
     def _configure(self) -> None:

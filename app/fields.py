@@ -146,7 +146,10 @@ class NumberField(QAbstractSpinBox, _Marked):
         return both
 
     def sizeHint(self) -> QSize:
-        width = self.fontMetrics().horizontalAdvance("0") * self._characters
+        metrics, text = self.fontMetrics(), self.text()
+        width = metrics.horizontalAdvance("0") * self._characters
+        if text in self._words:
+            width = max(width, metrics.horizontalAdvance(text))
         return QSize(width + 25, theme.line_height() + 10)
 
     def minimumSizeHint(self) -> QSize:
@@ -160,6 +163,7 @@ class NumberField(QAbstractSpinBox, _Marked):
             event.ignore()
 
     def _on_text(self) -> None:
+        self.updateGeometry()
         self.refresh()
         self.edited.emit()
 
@@ -204,14 +208,21 @@ class TextField(QLineEdit, _Marked):
 
 
 class ChoiceField(QComboBox, _Marked):
-    """One of a few named values."""
+    """One of a few named values; a compact field is as wide as the one chosen, not as the longest."""
 
     edited = Signal()
 
     def __init__(
-        self, label: str, about: str, choices: Sequence[str | tuple[str, Any]], parent: QWidget | None = None
+        self,
+        label: str,
+        about: str,
+        choices: Sequence[str | tuple[str, Any]],
+        parent: QWidget | None = None,
+        *,
+        compact: bool = False,
     ) -> None:
         super().__init__(parent)
+        self._compact = compact
         self._set_up(label, about)
         for choice in choices:
             text, value = choice if isinstance(choice, tuple) else (choice, choice)
@@ -230,17 +241,27 @@ class ChoiceField(QComboBox, _Marked):
             index = self.count() - 1
         self.setCurrentIndex(index)
 
+    def _widest(self) -> int:
+        metrics = self.fontMetrics()
+        return max((metrics.horizontalAdvance(self.itemText(i)) for i in range(self.count())), default=0)
+
     def sizeHint(self) -> QSize:
-        widest = max((self.fontMetrics().horizontalAdvance(self.itemText(i)) for i in range(self.count())), default=0)
-        return QSize(widest + 31, theme.line_height() + 10)
+        width = self.fontMetrics().horizontalAdvance(self.currentText()) if self._compact else self._widest()
+        return QSize(width + 31, theme.line_height() + 10)
 
     def minimumSizeHint(self) -> QSize:
         return self.sizeHint()
+
+    def showPopup(self) -> None:
+        # Qt makes the list as wide as the field, and would cut the longer lines off.
+        self.view().setMinimumWidth(self._widest() + 31)
+        super().showPopup()
 
     def wheelEvent(self, event) -> None:  # type: ignore[no-untyped-def]
         event.ignore()
 
     def _on_index(self) -> None:
+        self.updateGeometry()
         self.edited.emit()
 
 

@@ -113,8 +113,11 @@ class Toast(QWidget):
 
     def _place(self) -> None:
         parent = self._over
-        width = min(theme.em() * 42, parent.width() - 20)
-        inner = width - self._details.sizeHint().width() - 14 - 8 - 10
+        # Wide and low: what it covers is the newest that the charts show.
+        beside = self._details.sizeHint().width() + 14 + 8 + 10
+        wanted = max(theme.em() * 30, self._label.fontMetrics().horizontalAdvance(self._label.text()) + beside + 4)
+        width = min(wanted, theme.em() * 86, parent.width() - 20)
+        inner = width - beside
         height = max(self._label.heightForWidth(inner), self._details.sizeHint().height()) + 14
         self.setGeometry(
             QRect(parent.width() - width - 10, parent.height() - height - theme.line_height() - 18, width, height)

@@ -7,7 +7,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
 
 from app import icons, theme
-from app.format import count
+from app.format import count, visible_string
 from app.next_rule import next_rule
 from app.session import Session
 from engine.recording import RecordedRun
@@ -53,13 +53,14 @@ class StatusItem(QWidget):
         self.updateGeometry()
         self.update()
 
-    def _font(self, mono: bool, weight: int) -> QFont:
+    def font_of(self, mono: bool, weight: int) -> QFont:
+        """The font of a run."""
         return theme.mono_font(0.92, weight) if mono else theme.ui_font(0.92, weight)
 
     def sizeHint(self) -> QSize:
         if not self._runs:
             return QSize(0, self.height())
-        width = sum(QFontMetrics(self._font(m, w)).horizontalAdvance(text) for text, m, w in self._runs)
+        width = sum(QFontMetrics(self.font_of(m, w)).horizontalAdvance(text) for text, m, w in self._runs)
         return QSize(width + 2 * _PAD + (theme.em() + 4 if self._icon else 0), self.height())
 
     def minimumSizeHint(self) -> QSize:
@@ -78,7 +79,7 @@ class StatusItem(QWidget):
             left += side + 2
         painter.setPen(QColor(ink))
         for text, mono, weight in self._runs:
-            painter.setFont(self._font(mono, weight))
+            painter.setFont(self.font_of(mono, weight))
             area = QRect(left, 0, self.width() - left, self.height())
             painter.drawText(area, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, text)
             left += painter.fontMetrics().horizontalAdvance(text)
@@ -162,6 +163,12 @@ class StatusBar(QWidget):
             about = f"run ended, {run.end.finish_reason}"
         elif state == "running" and session.pausing:
             about = "pause after this round"
+        elif state == "loading" and session.progress is not None:
+            about = session.progress[0].removeprefix("Loading").partition(" (")[0].strip()
+        elif state == "failed":
+            about = QFontMetrics(self.items["state"].font_of(False, 400)).elidedText(
+                visible_string(session.failure.partition("\n")[0]), Qt.TextElideMode.ElideRight, theme.em() * 36
+            )
         tip = run.end.summary if run is not None and run.end is not None and state == "ready" else session.failure
         words = _STATE_WORDS[state]
         runs = ((f"{words}: ", False, 600), (about, False, 400)) if about else ((words, False, 600),)
@@ -212,6 +219,7 @@ class StatusBar(QWidget):
 
     def _refresh_progress(self) -> None:
         progress = self._session.progress
+        self._show_state(self._session.view.run)
         for widget in (self.progress, self.cancel):
             widget.setVisible(progress is not None)
         if progress is None:

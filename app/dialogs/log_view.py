@@ -20,6 +20,7 @@ class LogView(QDialog):
         self.text.setAccessibleName("Log")
         self.text.setReadOnly(True)
         self.text.setFont(theme.mono_font(0.92))
+        self.text.setPlaceholderText("Nothing was said yet: what the engine and the program report comes here.")
         self.text.setMaximumBlockCount(LIMIT)
         self.text.setLineWrapMode(QPlainTextEdit.LineWrapMode.WidgetWidth)
         self.text.setPlainText("\n".join(visible_string(line) for line in log.lines))

@@ -383,8 +383,33 @@ def test_narrow_windows_move_fields_into_the_fold_out_in_order(open_window: Open
     assert {_shown_in(controls, name) for name in controls.groups} == {"row"}
 
 
-def test_no_field_is_narrower_than_its_text(open_window: Opener) -> None:
+def test_the_prompt_takes_what_the_other_fields_leave(qtbot: QtBot, open_window: Opener) -> None:
+    controls = open_window(size=(1440, 900)).controls
+    QApplication.processEvents()
+    before = controls.prompt_line.width()
+    assert before >= controls.prompt_line.fontMetrics().horizontalAdvance("It is a truth universally") + 4
+    _choose(controls.fields["rewind"], "legacy-rewind")
+    qtbot.waitUntil(lambda: controls.prompt_line.width() < before)
+    assert {_shown_in(controls, name) for name in controls.groups} == {"row"}
+    _choose(controls.fields["rewind"], "correct")
+    qtbot.waitUntil(lambda: controls.prompt_line.width() == before)
+    row = controls.second_row
+    assert controls.more_button.geometry().right() >= row.width() - 10, "nothing is left over"
+
+
+def test_the_list_of_a_compact_field_shows_its_longest_line(qtbot: QtBot, open_window: Opener) -> None:
+    field = open_window(size=(1440, 900)).controls.fields["rewind"]
+    assert isinstance(field, ChoiceField)
+    QApplication.processEvents()
+    field.showPopup()
+    assert field.view().width() >= field.fontMetrics().horizontalAdvance("legacy-rewind") + 10 > field.width() - 31
+    field.hidePopup()
+
+
+@pytest.mark.parametrize("limit", [256, -1])
+def test_no_field_is_narrower_than_its_text(open_window: Opener, limit: int) -> None:
     window = open_window(size=(1024, 700))
+    window.controls.fields["max_tokens"].set_value(limit)
     window.actions_by_name["more"].trigger()
     QApplication.processEvents()
     for name, field in window.controls.fields.items():

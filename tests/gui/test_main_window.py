@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, QRect, Qt, QUrl
-from PySide6.QtGui import QGuiApplication, QKeySequence
+from PySide6.QtGui import QGuiApplication, QImage, QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QToolButton
 from pytestqt.qtbot import QtBot
@@ -21,6 +21,7 @@ from app.dialogs.model_chooser import FOLDER, HUB, ModelChooser
 from app.dialogs.prompt_editor import PromptEditor
 from app.dialogs.shortcut_sheet import ShortcutSheet
 from app.main_window import MainWindow
+from app.messages import MessageLog
 from app.model_choice import TOY, Chosen
 from app.panels.banner import Banner, Notice
 from app.settings_store import SCHEMA, SettingsStore
@@ -415,7 +416,7 @@ def test_a_failed_load_is_a_dialog_and_the_window_lives_on(qtbot: QtBot, open_wi
     qtbot.waitUntil(lambda: window.dialogs.errors is not None)
     assert "<b>weights</b>" in window.dialogs.errors.text()
     assert window.dialogs.errors.textFormat() == Qt.TextFormat.PlainText
-    assert window.status.items["state"].text() == "Failed"
+    assert window.status.items["state"].text() == "Failed: no <b>weights</b> in /models/x"
     window.dialogs.errors.accept()
     assert window.dialogs.errors is None
     assert window.session.can("load") is None
@@ -591,6 +592,90 @@ def test_help_shows_pages_without_html_or_network(
     assert viewer.list.currentRow() == 1
     for name in ("http://a.b/c.png", "../secret.png", "file:///etc/passwd", str(tmp_path / "secret.png")):
         assert viewer.text.loadResource(2, QUrl(name)) is None
+
+
+def test_help_sets_paragraphs_apart_but_not_the_lines_of_code_and_lists(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "help").mkdir()
+    (tmp_path / "help" / "index.md").write_text(
+        "# T\n\none\n\ntwo\n\n- first\n- second\n\ncode\n\n    x = 1\n    y = 2\n\n"
+        "| a | b |\n|---|---|\n| 1 | 2 |\n\nlast\n"
+    )
+    monkeypatch.setattr(help_viewer, "help_folder", lambda: tmp_path / "help")
+    viewer = HelpViewer()
+    qtbot.addWidget(viewer)
+    viewer.show()
+    document = viewer.text.document()
+    shape = document.documentLayout()
+    boxes, block = {}, document.begin()
+    while block.isValid():
+        boxes[block.text()] = shape.blockBoundingRect(block)
+        block = block.next()
+
+    def gap(above: str, below: str) -> float:
+        return boxes[below].top() - boxes[above].bottom()
+
+    assert gap("one", "two") >= theme.line_height() / 2
+    assert gap("T", "one") >= theme.line_height() / 2
+    assert 0 < gap("first", "second") < gap("one", "two")
+    assert gap("x = 1", "y = 2") < 1
+    assert gap("2", "last") >= theme.line_height() / 3
+
+
+def test_a_picture_in_the_help_is_never_wider_than_its_page(
+    qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "help").mkdir()
+    picture = QImage(3000, 300, QImage.Format.Format_RGB32)
+    picture.fill(0)
+    assert picture.save(str(tmp_path / "help" / "wide.png"))
+    (tmp_path / "help" / "index.md").write_text("# T\n\n![A wide one](wide.png)\n\nend\n")
+    monkeypatch.setattr(help_viewer, "help_folder", lambda: tmp_path / "help")
+    viewer = HelpViewer()
+    qtbot.addWidget(viewer)
+    viewer.show()
+    for width in (900, 1300, 700):
+        viewer.resize(width, 600)
+        QApplication.processEvents()
+        assert viewer.text.horizontalScrollBar().maximum() == 0, width
+        shape, block = viewer.text.document().documentLayout(), viewer.text.document().begin().next()
+        room = viewer.text.viewport().width() - 2 * viewer.text.document().documentMargin()
+        assert 0.8 * room / 10 < shape.blockBoundingRect(block).height() < 1.1 * room / 10 + theme.line_height()
+
+
+def test_the_status_bar_says_why_it_failed_and_what_is_loading(qtbot: QtBot, open_window: Opener) -> None:
+    window = open_window(Script(fail_load="no weights in /models/x: " + "x" * 500))
+    window.actions_by_name["load_bundled"].trigger()
+    qtbot.waitUntil(lambda: window.session.state == "failed")
+    said = window.status.items["state"].text()
+    assert said.startswith("Failed: no weights in /models/x")
+    assert said.endswith("…")
+    assert window.status.items["state"].sizeHint().width() < 45 * theme.em()
+    window.dialogs.errors.accept()
+    window.session.state = "loading"
+    window.session._set_progress(("Reading big", 0, 0))
+    assert window.status.items["state"].text() == "Loading: Reading big"
+    window.session._set_progress(("Loading", 0, 0))
+    assert window.status.items["state"].text() == "Loading"
+    window.session.state = "failed"
+    window.session._set_progress(None)
+
+
+def test_a_column_of_shortcuts_has_one_edge(qtbot: QtBot) -> None:
+    sheet = ShortcutSheet()
+    qtbot.addWidget(sheet)
+    sheet.show()
+    edges = [label.mapTo(sheet, QPoint()).x() for label in sheet.findChildren(QLabel) if label.font().weight() == 400]
+    assert len(set(edges)) == 3
+
+
+def test_an_empty_log_says_what_comes_there(qtbot: QtBot) -> None:
+    log = MessageLog()
+    view = LogView(log)
+    qtbot.addWidget(view)
+    assert "Nothing was said yet" in view.text.placeholderText()
+    log.close()
 
 
 def test_every_dialog_opens_and_goes_with_the_window(open_window: Opener) -> None:
