@@ -252,11 +252,6 @@ class ChoiceField(QComboBox, _Marked):
     def minimumSizeHint(self) -> QSize:
         return self.sizeHint()
 
-    def showPopup(self) -> None:
-        # Qt makes the list as wide as the field, and would cut the longer lines off.
-        self.view().setMinimumWidth(self._widest() + 31)
-        super().showPopup()
-
     def wheelEvent(self, event) -> None:  # type: ignore[no-untyped-def]
         event.ignore()
 

@@ -397,15 +397,6 @@ def test_the_prompt_takes_what_the_other_fields_leave(qtbot: QtBot, open_window:
     assert controls.more_button.geometry().right() >= row.width() - 10, "nothing is left over"
 
 
-def test_the_list_of_a_compact_field_shows_its_longest_line(qtbot: QtBot, open_window: Opener) -> None:
-    field = open_window(size=(1440, 900)).controls.fields["rewind"]
-    assert isinstance(field, ChoiceField)
-    QApplication.processEvents()
-    field.showPopup()
-    assert field.view().width() >= field.fontMetrics().horizontalAdvance("legacy-rewind") + 10 > field.width() - 31
-    field.hidePopup()
-
-
 @pytest.mark.parametrize("limit", [256, -1])
 def test_no_field_is_narrower_than_its_text(open_window: Opener, limit: int) -> None:
     window = open_window(size=(1024, 700))
