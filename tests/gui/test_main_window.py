@@ -641,7 +641,8 @@ def test_a_picture_in_the_help_is_never_wider_than_its_page(
         assert viewer.text.horizontalScrollBar().maximum() == 0, width
         shape, block = viewer.text.document().documentLayout(), viewer.text.document().begin().next()
         room = viewer.text.viewport().width() - 2 * viewer.text.document().documentMargin()
-        assert 0.95 < shape.blockBoundingRect(block).height() / (room / 2) < 1.08
+        height = shape.blockBoundingRect(block.next()).top() - shape.blockBoundingRect(block).top()
+        assert 0 < height - room / 2 < 1.5 * theme.line_height()
 
 
 def test_the_status_bar_says_why_it_failed_and_what_is_loading(qtbot: QtBot, open_window: Opener) -> None:
