@@ -1,49 +1,30 @@
-"""Cache positions and the rewind law: where both caches must stand after every round, and the one known way to miss it.
+"""One model's cache: its layers, where each stands, and the ids that it holds by position; trims and checks of it.
 
-P = prompt tokens, E = tokens emitted so far. At the start of a round the main cache holds P + E - 1 tokens (the
-last one is pending) and the draft cache P + E - 1 - debt: the debt is owed and fed with the next drafts. A round
-with k >= 1 drafts, of which it emits e tokens, forwards y, d_1..d_k through the target and the owed tokens, y,
-d_1..d_(k-1) through the drafter. Then the law is
-
-    main:  trim k + 1 - e        ends at P + E' - 1
-    draft: trim max(k - e, 0)    ends at P + E' - 1 - debt',   debt' = max(e - k, 0)
-
-A round with k = 0 leaves the draft cache alone and adds 1 to the debt.
+Where a cache must stand is said in `engine.rewinds`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 from engine.backend import mx
+from engine.rewinds import Rewind
 from engine.rounds import CachePositions
 
 
 class CacheError(RuntimeError):
-    """A cache doesn't stand where the law says, or can't be brought back to where it stood."""
-
-
-def correct_trim(k: int, accepted: int, emitted: int) -> int:
-    """Tokens to take off the draft cache, by the law."""
-    return max(k - emitted, 0)
-
-
-def legacy_trim(k: int, accepted: int, emitted: int) -> int:
-    """The defect of mlxcel #994: min(r + 1, k) for r = k - accepted; two too many, or one where accepted is 0 or k."""
-    return min(k - accepted + 1, k)
-
-
-DRAFT_TRIMS: dict[str, Callable[[int, int, int], int]] = {"correct": correct_trim, "legacy-rewind": legacy_trim}
-"""The trim of the draft cache, by the name of the rewind."""
+    """A cache can't be brought back to where it stood."""
 
 
 class Cache:
-    """One model's cache, a list of layers, and its position in tokens held."""
+    """A list of layers, its position in tokens held, and the ledger: `held`, the id at every position."""
 
     def __init__(self, layers: list[Any]) -> None:
         self.layers = layers
+        self.held: list[int] = []
         self._count = 0  # for classes without an offset of their own
+        self._matched = 0  # so many ids at the front are known to be the committed ones
 
     def positions(self) -> tuple[int, ...]:
         """Where every layer stands."""
@@ -51,17 +32,37 @@ class Cache:
 
     @property
     def position(self) -> int:
-        """Where the first layer stands; `check` holds the others against the law."""
+        """Where the first layer stands; `broken_law` looks at the others."""
         return int(getattr(self.layers[0], "offset", self._count)) if self.layers else self._count
 
     def forwarded(self, tokens: int) -> None:
-        """Take note of a forward pass over so many tokens."""
+        """Take note of a forward pass over so many tokens; `hold` names them once they are known."""
         self._count += tokens
+
+    def hold(self, ids: Sequence[int]) -> None:
+        """Enter the ids of forward passes into the ledger."""
+        self.held.extend(ids)
+
+    def first_wrong(self, committed: Sequence[int], expected: int) -> int | None:
+        """The first position below `expected` where the ledger isn't `committed`, or where it ends; None if it is.
+
+        A ledger that holds more than `expected` ids is wrong at `expected`. Costs what is new since the last call.
+        """
+        most = min(expected, len(self.held))
+        matched = min(self._matched, most)
+        while matched < most and self.held[matched] == committed[matched]:
+            matched += 1
+        self._matched = matched
+        return None if matched == expected == len(self.held) else matched
 
     def trim(self, tokens: int) -> tuple[int, ...]:
         """Take tokens off every layer; returns how many each one took off."""
-        self._count -= min(tokens, self._count)
-        return tuple(int(layer.trim(tokens)) for layer in self.layers) if tokens else (0,) * len(self.layers)
+        if tokens <= 0:
+            return (0,) * len(self.layers)
+        tokens = min(tokens, self._count)
+        self._count -= tokens
+        self._drop_held(len(self.held) - tokens)
+        return tuple(int(layer.trim(tokens)) for layer in self.layers)
 
     def return_to(self, position: int) -> None:
         """Bring every layer back to a position it has passed. Raises CacheError where one can't."""
@@ -69,6 +70,7 @@ class Cache:
             if stands > position:
                 layer.trim(stands - position)
         self._count = position
+        self._drop_held(position)
         if set(self.positions()) - {position}:
             raise CacheError(f"a cache could not be brought back to position {position}: {self.positions()}")
 
@@ -76,16 +78,25 @@ class Cache:
         """Compute what the cache holds; a host sync of prefill, not of a round."""
         mx.eval([layer.state for layer in self.layers])
 
+    def _drop_held(self, keep: int) -> None:
+        del self.held[max(keep, 0) :]
+        self._matched = min(self._matched, len(self.held))
+
 
 def collapse(values: tuple[int, ...]) -> tuple[int, ...]:
     """One number where all layers agree."""
     return values[:1] if len(set(values)) == 1 else values
 
 
-def rewind(cache: Cache, start: int, trim: int, expected: int, refed: int = 0) -> CachePositions:
-    """Trim a cache after a round, and say where it stood before, between and after."""
+def rewind(
+    cache: Cache, how: Rewind, trim: int, start: int, committed: Sequence[int], expected: int, refed: int = 0
+) -> CachePositions:
+    """Trim a cache after a round, and say where it stood before, between and after, and whether it holds what it must.
+
+    `committed`: prompt and emitted tokens; `expected`: how many of them the law wants in this cache.
+    """
     before = cache.position
-    done = cache.trim(trim)
+    done = cache.trim(trim if how.takes_off else 0)
     return CachePositions(
         start=start,
         forwarded=before - start,
@@ -95,12 +106,16 @@ def rewind(cache: Cache, start: int, trim: int, expected: int, refed: int = 0) -
         expected_end=expected,
         layers_end=collapse(cache.positions()),
         refed=refed,
+        first_wrong=cache.first_wrong(committed, expected),
     )
 
 
-def check(name: str, record: CachePositions) -> None:
-    """Raise CacheError unless every layer stands where the law says."""
+def broken_law(name: str, record: CachePositions) -> str | None:
+    """How a cache misses the rewind law, or None: every layer stands where it says, holding the committed ids."""
     if set(record.layers_end) != {record.expected_end}:
-        raise CacheError(
+        return (
             f"the {name} cache stands at {record.layers_end}, the rewind law says {record.expected_end} for every layer"
         )
+    if record.first_wrong is not None:
+        return f"the {name} cache doesn't hold the committed token at position {record.first_wrong}"
+    return None

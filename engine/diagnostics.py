@@ -77,7 +77,7 @@ def observe(
         chosen.append(mx.concatenate([v.drafted.astype(mx.int32)[:, None], behind]))
     arrays: Arrays = {}
     if q is not None and proposal.processed is not None:
-        rest = residual(v.p[:k], q)
+        rest = tested_residual(v, verdict, q)
         mass = mx.sum(rest, axis=-1)
         for rows in (_largest(proposal.processed, n), _largest(rest, n)):
             chosen.append(mx.concatenate([rows, rows[-1:]]))
@@ -86,6 +86,8 @@ def observe(
         if diagnostics:
             arrays |= closed_forms(v.p[:k], q)
     ids = mx.concatenate(chosen, axis=-1)
+    if "residual_mass" in arrays:
+        arrays["residual"] = mx.take_along_axis(rest, ids[:k], axis=-1)
     arrays |= {"ids": ids, "p": mx.take_along_axis(v.p, ids, axis=-1), "p_support": mx.sum(v.p > 0, axis=-1)}
     p_stages: tuple[str, ...] = ()
     q_stages: tuple[str, ...] = ()
@@ -96,6 +98,14 @@ def observe(
         if drafting is not None and proposal.logits is not None and (diagnostics or drafting.is_greedy):
             q_stages = _keep_stages(arrays, "q", proposal.logits, proposal.processed, drafting, proposal.coins, ids[:k])
     return Observation(arrays, p_stages, q_stages, vocab_size)
+
+
+def tested_residual(v: Verification, verdict: Verdict, q: mx.array) -> mx.array:
+    """relu(p - q) (k, V) as the rule in force draws from it: `block` scales p, `raw-q` takes another q."""
+    p = v.p[: v.k]
+    if verdict.block_p is not None:
+        p = mx.concatenate([mx.ones((1,)), verdict.block_p[:-1]])[:, None] * p
+    return residual(p, q if verdict.believed_q is None else verdict.believed_q)
 
 
 def _largest(rows: mx.array, n: int) -> mx.array:
@@ -141,7 +151,7 @@ def _distribution(seen: Observation, host: Host, row: int, has_q: bool) -> Distr
         return (*kept, (names[-1], final)) if names else ()
 
     mass = float(host["residual_mass"][row]) if q is not None else None
-    rest = None if q is None else np.maximum(p - q, 0)
+    rest = host["residual"][row][first] if q is not None else None
     return Distributions(
         ids=ids[order].astype(np.int32),
         p=p,

@@ -14,15 +14,30 @@ from typing import Any
 import numpy as np
 
 from engine.acceptance import Rule, Verdict, Verification, acceptance_rule
+from engine.alternatives import read_counterfactual
 from engine.backend import describe_backend, mx
-from engine.caches import DRAFT_TRIMS, Cache, CacheError, check, rewind
+from engine.caches import Cache, CacheError, broken_law, rewind
+from engine.counterfactuals import counterfactuals
 from engine.diagnostics import Host, Observation, distributions, observe, value_at
 from engine.drafters import ModelDrafter, Proposal, no_proposal
 from engine.emission import TextSoFar, fates_of, keep_emitted, source_of
-from engine.models import Network, Pair
+from engine.meters import meter_coordinates
+from engine.models import LanguageModel, Pair
 from engine.penalties import preprocess_logits, preprocessing_active, xtc_active
 from engine.randomness import XTC, RoundKeys
-from engine.rounds import CachePositions, Distributions, Draft, Emitted, Round, RunEnd, RunHeader, Timings
+from engine.rewinds import REWIND_TABLE, Outcome, Rewind, draft_trim, main_trim, next_debt
+from engine.rounds import (
+    CachePositions,
+    ContentCheck,
+    Coordinates,
+    Distributions,
+    Draft,
+    Emitted,
+    Round,
+    RunEnd,
+    RunHeader,
+    Timings,
+)
 from engine.sampling import filter_logits, row_sums_and_maxima, unusable
 from engine.settings import SamplerSettings, Settings
 from engine.statistics import Statistics, summary_line
@@ -64,6 +79,7 @@ class SpeculativeGenerator:
         self.pair, self.settings = pair, settings
         self.statistics = Statistics()
         self.host_syncs = 0
+        self.check_syncs = 0
         self.header: RunHeader | None = None
         self.end: RunEnd | None = None
         self.tokens: list[int] = []
@@ -82,8 +98,9 @@ class SpeculativeGenerator:
         """
         ids = self._prompt_ids(prompt)
         settings, target = self.settings, self.pair.target
-        self.tokens, self.end, self.statistics, self.host_syncs = [], None, Statistics(), 0
+        self.tokens, self.end, self.statistics, self.host_syncs, self.check_syncs = [], None, Statistics(), 0, 0
         self._prompt, self._index, self._debt, self._seconds = ids, 0, 0, 0.0
+        self._previous_trims = (0, 0)
         self._limit = settings.max_tokens
         self._cancelled.clear()
         self._text = TextSoFar(target.vocabulary, settings.stop)
@@ -111,7 +128,7 @@ class SpeculativeGenerator:
         return self.header
 
     def change(self, **live: Any) -> None:
-        """Change live settings (rule, stochastic, kill_switch, diagnostics, rewind) from the next round on."""
+        """Change live settings (`engine.settings.LIVE_FIELDS`) from the next round on."""
         settings = self.settings.with_live({**self._changes, **live})
         self._decide_rule(settings)
         self._changes |= live
@@ -119,6 +136,23 @@ class SpeculativeGenerator:
     def cancel(self) -> None:
         """End the run at the next round boundary; may be called from any thread."""
         self._cancelled.set()
+
+    def check_contents(self) -> ContentCheck:
+        """Compute the next-token logits from both caches and from fresh ones over the same tokens, and compare.
+
+        Between rounds only. It costs a pass over all tokens and syncs of its own, which `check_syncs` counts; it
+        changes no stream. Raises RuntimeError before `start` and after a run that failed.
+        """
+        if self.header is None or (self.end is not None and self.end.finish_reason == "error"):
+            raise RuntimeError("the caches can be checked only in a run that hasn't failed")
+        started, before = time.perf_counter(), self.check_syncs
+        context = [*self._prompt, *self.tokens]
+        main = self._largest_difference(self.pair.target, self._main, context, context[-1:])
+        drafter = self._drafter
+        draft = None
+        if drafter is not None:
+            draft = self._largest_difference(drafter.model, drafter.cache, context, self._pending(context))
+        return ContentCheck(self._index - 1, main, draft, self.check_syncs - before, time.perf_counter() - started)
 
     def proceed(self, max_tokens: int) -> None:
         """Go on after the end for so many more tokens (-1: no limit), with the caches and the debt as they are."""
@@ -151,7 +185,7 @@ class SpeculativeGenerator:
 
     def summary(self) -> str:
         """The one line that ends every run."""
-        return summary_line(self.statistics, self.rule.id, self.rule.label, self.settings.diagnostics)
+        return summary_line(self.statistics, self.rule.id, self._label(), self.settings.diagnostics)
 
     # One round
 
@@ -163,9 +197,9 @@ class SpeculativeGenerator:
         keys = RoundKeys(self._seed, self._index)
         k = self._draft_count()
         context = [*self._prompt, *self.tokens]
+        main_refed = self._repair(self.pair.target, self._main, self._main_rewind, context[:-1])
         main_start = self._main.position
-        refed = self._repair(context) if k else 0
-        draft_start = self._drafter.cache.position if self._drafter else 0
+        draft_refed, draft_start = self._ready_draft(context, k)
         try:
             proposal = self._draft(context, k, keys)
             clock.append(time.perf_counter())
@@ -179,22 +213,23 @@ class SpeculativeGenerator:
                 self._drafter.cache.return_to(draft_start)
             raise
         drafted, count = host["drafted"].tolist(), int(host["count"])
+        self._hold(context, drafted)
         emitted = self._emit(drafted, count, int(host["token"]))
         seen = distributions(observation, host, k) if observation is not None else ()
         drafts = _drafts(drafted, count, len(emitted), host, seen)
         clock.append(time.perf_counter())
-        held = len(context) + len(emitted) - 1  # what the law wants in a cache that owes nothing
-        main_cache = rewind(self._main, main_start, k + 1 - len(emitted), held)
-        check("main", main_cache)
-        draft_cache = self._rewind_draft(k, min(count, len(emitted)), len(emitted), held, draft_start, refed)
+        accepted = min(count, len(emitted))
+        context += emitted
+        main_cache = self._rewind_main(context, k, accepted, len(emitted), main_start, main_refed)
+        draft_cache = self._rewind_draft(context, k, accepted, len(emitted), draft_start, draft_refed)
         clock.append(time.perf_counter())
         record = Round(
             index=self._index,
-            context_length=len(context),
+            context_length=len(context) - len(emitted),
             rule=rule.id,
-            rule_label=rule.label,
+            rule_label=self._label(),
             rule_reason=reason,
-            distribution_preserving=rule.distribution_preserving,
+            distribution_preserving=rule.distribution_preserving and not self._main_rewind.is_fault,
             drafts=drafts,
             emitted=_emissions(emitted, count, k, rule, bool(host.get("degenerate", False)), seen),
             main_cache=main_cache,
@@ -205,6 +240,8 @@ class SpeculativeGenerator:
             distributions=seen,
             changed=changed,
             text_end=len(self._text.visible),
+            coordinates=_coordinates(host, len(emitted)),
+            counterfactual=read_counterfactual(host),
         )
         self._close_round(record)
         return record
@@ -212,8 +249,7 @@ class SpeculativeGenerator:
     def _draft(self, context: list[int], k: int, keys: RoundKeys) -> Proposal:
         if k == 0 or self._drafter is None:
             return no_proposal()
-        pending = context[len(context) - 1 - self._debt :]
-        return self._drafter.propose(pending, k, self._history(context, self._drafter.settings), keys)
+        return self._drafter.propose(self._pending(context), k, self._history(context, self._drafter.settings), keys)
 
     def _verify(
         self, context: list[int], rule: Rule, proposal: Proposal, keys: RoundKeys
@@ -228,7 +264,12 @@ class SpeculativeGenerator:
         if not preprocessing_active(sampler):
             logits = processed  # the same numbers: there is no stage before the penalties to show
         verification = Verification(
-            proposal.tokens, filter_logits(processed, sampler, coins), proposal.q, keys, processed
+            proposal.tokens,
+            filter_logits(processed, sampler, coins),
+            proposal.q,
+            keys,
+            processed,
+            proposal.processed,
         )
         verdict = rule.decide(verification)
         if not settings.record:
@@ -236,6 +277,9 @@ class SpeculativeGenerator:
         drafting = self._drafter.settings if self._drafter else None
         target = (logits, processed, coins, sampler)
         seen = observe(verification, verdict, proposal, target, drafting, settings.top_n, settings.diagnostics)
+        if settings.diagnostics and not sampler.is_greedy:
+            seen.arrays.update(meter_coordinates(verification, verdict))
+            seen.arrays.update(counterfactuals(verification, rule.id, verdict, seen.arrays))
         return verdict, seen, processed
 
     def _sync(self, verdict: Verdict, proposal: Proposal, seen: Observation | None, processed: mx.array) -> Host:
@@ -245,7 +289,7 @@ class SpeculativeGenerator:
         arrays["target_sums"], arrays["target_maxima"] = row_sums_and_maxima(processed)
         if proposal.processed is not None:
             arrays["draft_sums"], arrays["draft_maxima"] = row_sums_and_maxima(proposal.processed)
-        for field in ("count", "token", "degenerate", "u", "threshold", "match"):
+        for field in ("count", "token", "degenerate", "u", "threshold", "match", "block_p", "block_h"):
             if (value := getattr(verdict, field)) is not None:
                 arrays[field] = value
         for field in ("p", "q"):
@@ -278,18 +322,38 @@ class SpeculativeGenerator:
             self._text.close()
         return emitted
 
+    def _rewind_main(
+        self, committed: list[int], k: int, accepted: int, emitted: int, start: int, refed: int
+    ) -> CachePositions:
+        """Bring the main cache back to all committed tokens but the last, and hold it against the law."""
+        how, lawful = self._main_rewind, main_trim(k, emitted)
+        asked = how.trim(Outcome(k, accepted, emitted, lawful, self._previous_trims[0]))
+        self._previous_trims = (lawful, self._previous_trims[1])
+        positions = rewind(self._main, how, asked, start, committed, len(committed) - 1, refed)
+        self._hold_to_the_law("main", how, positions)
+        return positions
+
     def _rewind_draft(
-        self, k: int, accepted: int, emitted: int, held: int, start: int, refed: int
+        self, committed: list[int], k: int, accepted: int, emitted: int, start: int, refed: int
     ) -> CachePositions | None:
-        """Bring the draft cache back to the accepted prefix, and hold it against the law; None without a drafter."""
+        """Bring the draft cache back to the accepted prefix but what is owed to it; None without a drafter."""
         if self._drafter is None:
             return None
-        self._debt = max(emitted - k, 0) if k else self._debt + emitted
-        trim = DRAFT_TRIMS[self.settings.rewind](k, accepted, emitted) if k else 0
-        positions = rewind(self._drafter.cache, start, trim, held - self._debt, refed)
-        if self.settings.rewind == "correct" and k:
-            check("draft", positions)
+        how, lawful = self._draft_rewind, draft_trim(k, emitted) if k else 0
+        asked = how.trim(Outcome(k, accepted, emitted, lawful, self._previous_trims[1])) if k else 0
+        self._previous_trims = (self._previous_trims[0], lawful)
+        self._debt = next_debt(self._debt, k, emitted)
+        expected = len(committed) - 1 - self._debt
+        positions = rewind(self._drafter.cache, how, asked, start, committed, expected, refed)
+        if k:
+            self._hold_to_the_law("draft", how, positions)
         return positions
+
+    def _hold_to_the_law(self, name: str, how: Rewind, positions: CachePositions) -> None:
+        """A cache that misses the law without a fault asked for ends the run, behind the round that shows it."""
+        if not how.is_fault and (broken := broken_law(name, positions)) is not None:
+            self._ending = ("error", broken)
+            self._text.close()
 
     def _close_round(self, record: Round) -> None:
         self._index += 1
@@ -308,6 +372,7 @@ class SpeculativeGenerator:
             stochastic=settings.stochastic,
             kill_switch=settings.kill_switch,
             reports_q=self.pair.draft is not None and settings.drafter != "no-q",
+            one_hot_q=settings.one_hot_q,
             asked=settings.rule,
         )
 
@@ -349,38 +414,84 @@ class SpeculativeGenerator:
         self._finish("length", f"The context is full: the target's holds {room} tokens{other}; {held} are in use.")
         return True
 
-    def _repair(self, context: list[int]) -> int:
-        """Feed the draft cache anew if another rewind left it adrift; a prefill, with syncs of its own."""
-        if self._drafter is None or self.settings.rewind != "correct":
+    @property
+    def _main_rewind(self) -> Rewind:
+        return REWIND_TABLE[self.settings.main_rewind]
+
+    @property
+    def _draft_rewind(self) -> Rewind:
+        return REWIND_TABLE[self.settings.rewind]
+
+    def _label(self) -> str:
+        """The rule's label, and what the main cache does to it."""
+        if not self._main_rewind.is_fault:
+            return self.rule.label
+        return f"{self.rule.label}; not lossless: main cache {self._main_rewind.id}"
+
+    def _pending(self, context: list[int]) -> list[int]:
+        """What the next draft pass is fed: the owed tokens, unless a fault forgets them, and y."""
+        owed = self._debt if self._draft_rewind.feeds_debt else 0
+        return context[len(context) - 1 - owed :]
+
+    def _ready_draft(self, context: list[int], k: int) -> tuple[int, int]:
+        """(tokens fed anew, where the draft cache then stands), before a round with k drafts."""
+        if self._drafter is None:
+            return 0, 0
+        cache, held = self._drafter.cache, context[: len(context) - 1 - self._debt]
+        refed = self._repair(self._drafter.model, cache, self._draft_rewind, held) if k else 0
+        return refed, cache.position
+
+    def _repair(self, model: LanguageModel, cache: Cache, how: Rewind, held: list[int]) -> int:
+        """Feed a cache anew from where a fault, now off, left it wrong; a prefill, with syncs of its own."""
+        if how.is_fault or (wrong := cache.first_wrong(held, len(held))) is None:
             return 0
-        held = context[: len(context) - 1 - self._debt]
-        if self._drafter.cache.position == len(held):
-            return 0
-        self._drafter.cache.return_to(0)
-        for _ in self._feed(self._drafter.model.network, self._drafter.cache, held):
+        cache.return_to(wrong)
+        for _ in self._feed(model, cache, held[wrong:]):
             pass
-        return len(held)
+        return len(held) - wrong
+
+    def _hold(self, context: list[int], drafted: list[int]) -> None:
+        """Enter a round's passes into both ledgers."""
+        self._main.hold([context[-1], *drafted])
+        if self._drafter is not None and drafted:
+            self._drafter.cache.hold([*self._pending(context), *drafted[:-1]])
+
+    def _largest_difference(self, model: LanguageModel, cache: Cache, context: list[int], pending: list[int]) -> float:
+        """Between the logits behind `context` from this cache, fed with `pending`, and from a fresh one."""
+        fresh = Cache(model.make_cache())
+        self.check_syncs += sum(1 for _ in self._feed(model, fresh, context[:-1])) + 1
+        stands = cache.position
+        in_use = model.network(mx.array(pending, dtype=mx.uint32)[None], cache=cache.layers)[0, -1]
+        anew = model.network(mx.array(context[-1:], dtype=mx.uint32)[None], cache=fresh.layers)[0, -1]
+        # What both rule out with -inf doesn't differ.
+        gap = mx.where(in_use == anew, 0, mx.abs(in_use.astype(mx.float32) - anew.astype(mx.float32)))
+        largest = float(np.array(mx.max(gap)))
+        cache.forwarded(len(pending))
+        cache.hold(pending)
+        cache.return_to(stands)
+        return largest
 
     def _prefill(self, ids: list[int], progress: Callable[[int, int], bool] | None) -> bool:
         """Read the prompt into both caches, chunk by chunk; False if it was cancelled."""
-        caches = [(self.pair.target.network, self._main)]
+        caches = [(self.pair.target, self._main)]
         if self._drafter is not None:
-            caches.append((self._drafter.model.network, self._drafter.cache))
+            caches.append((self._drafter.model, self._drafter.cache))
         done, total = 0, len(ids) * len(caches)
-        for network, cache in caches:
-            for fed in self._feed(network, cache, ids):
+        for model, cache in caches:
+            for fed in self._feed(model, cache, ids):
                 if self._cancelled.is_set() or (progress is not None and progress(done, total)):
                     return False
                 done += fed
         return not (progress is not None and progress(done, total))
 
-    def _feed(self, network: Network, cache: Cache, ids: list[int]) -> Iterator[int]:
+    def _feed(self, model: LanguageModel, cache: Cache, ids: list[int]) -> Iterator[int]:
         """Forward ids in chunks and evaluate the cache after each; yields a chunk's size before it is forwarded."""
         for start in range(0, len(ids), self.settings.prefill_chunk):
             chunk = ids[start : start + self.settings.prefill_chunk]
             yield len(chunk)
-            network(mx.array(chunk, dtype=mx.uint32)[None], cache=cache.layers)
+            model.network(mx.array(chunk, dtype=mx.uint32)[None], cache=cache.layers)
             cache.forwarded(len(chunk))
+            cache.hold(chunk)
             cache.evaluate()
 
     def _prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
@@ -428,7 +539,9 @@ class SpeculativeGenerator:
     def _finish(self, reason: str, notice: str) -> None:
         s = self.statistics
         self._text.close()
-        self.end = RunEnd(reason, notice, self.summary(), self._text.visible, self.host_syncs, self._seconds)
+        self.end = RunEnd(
+            reason, notice, self.summary(), self._text.visible, self.host_syncs, self._seconds, self.check_syncs
+        )
         log.info(
             "speculative decode finished rule=%s rounds=%d proposed_draft_tokens=%d accepted_draft_tokens=%d "
             "acceptance_rate=%s mean_accepted_len=%s generated_tokens=%d",
@@ -447,7 +560,7 @@ def _drafts(
     drafted: list[int], count: int, emitted: int, host: Host, seen: tuple[Distributions, ...]
 ) -> tuple[Draft, ...]:
     """The drafted tokens with their tests; what was ignored met none."""
-    forms = ("sum_min", "sum_prod", "p_argmax_q", "q_argmax_p", "p_entropy", "q_entropy")
+    forms = ("sum_min", "sum_prod", "p_argmax_q", "q_argmax_p", "p_entropy", "q_entropy", "block_p", "block_h")
     found = []
     for i, (token, fate) in enumerate(zip(drafted, fates_of(len(drafted), count, emitted), strict=True)):
         values: dict[str, Any] = {n: float(host[n][i]) for n in forms if n in host}
@@ -459,6 +572,12 @@ def _drafts(
             values |= {"match": int(host["match"][i])} if "match" in host else {}
         found.append(Draft(token, fate, **values))
     return tuple(found)
+
+
+def _coordinates(host: Host, emitted: int) -> Coordinates | None:
+    if "u_p" not in host:
+        return None
+    return Coordinates(host["u_ratio"][:emitted], host["u_p"][:emitted], host.get("u_proposal"))
 
 
 def _emissions(

@@ -11,7 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from engine.rounds import Round, RunEnd, RunHeader
+from engine.alternatives import Alternatives
+from engine.evidence import AcceptIdentity, Meters, why_no_proposal_meter
+from engine.invariants import InvariantLog
+from engine.ledger import Ledger, ledger_after
+from engine.rounds import ContentCheck, Round, RunEnd, RunHeader
 from engine.statistics import Statistics
 
 OUTCOMES = ("plain", "accepted-all", "rejected", "degenerate", "ended")
@@ -33,6 +37,11 @@ COLUMNS: dict[str, type] = {
     "sum_prod": np.float64,
     "outcome": np.int64,  # index into OUTCOMES
     "seconds": np.float64,
+    "emitted_meter": np.float64,  # log10 of the losslessness meter's evidence behind the round
+    "drafted_meter": np.float64,  # of the proposal meter's
+    "main_wrong": np.int64,  # first position that doesn't hold the committed token, -1 if none
+    "draft_wrong": np.int64,
+    "broken": np.int64,  # 1 where an invariant is broken
 }
 
 
@@ -52,6 +61,10 @@ def _sum_tested(record: Round, name: str) -> float:
     return float("nan") if not values or None in values else float(sum(values))
 
 
+def _or_none(value: int | None) -> int:
+    return -1 if value is None else value
+
+
 class RecordedRun:
     """One run: header, rounds, their columns, running statistics, and the end once it has come."""
 
@@ -61,6 +74,11 @@ class RecordedRun:
         self.statistics = Statistics()
         self.tokens: list[int] = []
         self.first_drift: int | None = None
+        self.meters = Meters()
+        self.identity = AcceptIdentity()
+        self.alternatives = Alternatives()
+        self.invariants = InvariantLog()
+        self.content_checks: list[ContentCheck] = []
         self._rounds: list[Round] = []
         self._columns: dict[str, npt.NDArray[Any]] = {name: np.empty(256, kind) for name, kind in COLUMNS.items()}
 
@@ -79,6 +97,8 @@ class RecordedRun:
         if record.index != count:
             raise ValueError(f"round {record.index} came where round {count} was expected")
         draft = record.draft_cache
+        self._meter(record)
+        broken = self.invariants.add(record)
         row = {
             "k": record.k,
             "tested": record.tested,
@@ -95,6 +115,11 @@ class RecordedRun:
             "sum_prod": _sum_tested(record, "sum_prod"),
             "outcome": OUTCOMES.index(outcome_of(record)),
             "seconds": record.timings.total,
+            "emitted_meter": self.meters.losslessness.log10_evidence,
+            "drafted_meter": self.meters.proposal.log10_evidence,
+            "main_wrong": _or_none(record.main_cache.first_wrong),
+            "draft_wrong": _or_none(draft.first_wrong if draft else None),
+            "broken": broken,
         }
         for name, value in row.items():
             if count == len(self._columns[name]):
@@ -105,6 +130,22 @@ class RecordedRun:
         self.statistics.add(record)
         if record.drift != 0 and self.first_drift is None:
             self.first_drift = count
+
+    def _meter(self, record: Round) -> None:
+        self.identity.add(record, record.counterfactual)
+        self.alternatives.add(record.counterfactual)
+        if (found := record.coordinates) is not None:
+            asked = self.why_no_proposal_meter(record.rule) is None
+            self.meters.add(len(record.emitted), found.u_ratio, found.u_p, found.u_proposal if asked else None)
+
+    def why_no_proposal_meter(self, rule: str) -> str | None:
+        """Why the proposal meter says nothing about this run's drafter under a rule, or None where it applies."""
+        settings = self.header.settings
+        return why_no_proposal_meter(rule, settings.drafter != "no-q", settings.one_hot_q)
+
+    def ledger(self, index: int) -> Ledger:
+        """What both caches held behind round `index`; -1: behind the prompt."""
+        return ledger_after(self.header, self._rounds, index)
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A read-only view of one column over all rounds so far; see COLUMNS."""

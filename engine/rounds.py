@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from engine.alternatives import Counterfactual
 from engine.settings import Settings
 from engine.text import Vocabulary
 
@@ -52,6 +53,7 @@ class Draft:
 
     `threshold` is u * q(d), compared with p(d). `match` is the token that d was compared with: the fresh
     target draw under sampler-match, the argmax under greedy-argmax. The closed forms need diagnostics and q.
+    Under `block`, whose test is u <= h, `threshold` is h_i; `block_p` and `block_h` are its P_i and h_i.
     """
 
     token: int
@@ -67,6 +69,8 @@ class Draft:
     q_argmax_p: float | None = None
     p_entropy: float | None = None
     q_entropy: float | None = None
+    block_p: float | None = None
+    block_h: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,8 @@ class CachePositions:
 
     `trim_asked` and `trim_done` hold one number a layer, or a single one where all layers agree.
     `layers_end` likewise: where every layer ended. `refed`: tokens forwarded anew to repair a drifted cache
-    after the rewind was set back to correct, before this round's drafts.
+    after the rewind was set back to correct, before this round's drafts. `first_wrong`: the first position that
+    doesn't hold the committed token after the round, or holds one too many; None if the cache is right.
     """
 
     start: int
@@ -99,6 +104,36 @@ class CachePositions:
     expected_end: int
     layers_end: tuple[int, ...]
     refed: int = 0
+    first_wrong: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinates:
+    """Where a round's tokens fell in the distributions that they should come from, for the meters: see `engine.meters`.
+
+    `u_ratio`, `u_p` (emitted,): emitted tokens under p, ordered by p / q and by p. `u_proposal` (k,): drafted tokens
+    under q, None without a q.
+    """
+
+    u_ratio: Floats
+    u_p: Floats
+    u_proposal: Floats | None
+
+
+@dataclass(frozen=True, slots=True)
+class ContentCheck:
+    """The next-token logits behind a round, from the caches in use and from fresh ones over the same tokens.
+
+    `round`: the last round before it, -1 before the first. `main_difference`, `draft_difference`: the largest absolute
+    difference; the draft's is None without a drafter. `syncs`: what it cost, beside the rounds' own. Numerics alone
+    give about 1e-5 in float32.
+    """
+
+    round: int
+    main_difference: float
+    draft_difference: float | None
+    syncs: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +160,8 @@ class Round:
     `context_length`: tokens before this round, prompt included. `rule_label` is the rule's label in brackets,
     `rule_reason` one plain sentence. `changed`: live settings that changed at this round, by name.
     `distributions`: one for each drafted token, then one for the position behind them; empty if not recorded.
-    `draft_cache` is None for a drafter without a cache. `text_end`: characters of the run's text after this round.
+    `coordinates` and `counterfactual`: with diagnostics on, where they apply. `draft_cache` is None for a drafter
+    without a cache. `text_end`: characters of the run's text after this round.
     """
 
     index: int
@@ -144,6 +180,8 @@ class Round:
     distributions: tuple[Distributions, ...] = ()
     changed: dict[str, Any] = field(default_factory=dict)
     text_end: int = 0
+    coordinates: Coordinates | None = None
+    counterfactual: Counterfactual | None = None
 
     @property
     def k(self) -> int:
@@ -201,7 +239,10 @@ class RunHeader:
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How a run ended: `finish_reason` is stop, length, cancelled or error; `notice` says why in words."""
+    """How a run ended: `finish_reason` is stop, length, cancelled or error; `notice` says why in words.
+
+    `check_syncs`: what content checks cost, beside `host_syncs`.
+    """
 
     finish_reason: str
     notice: str
@@ -209,3 +250,4 @@ class RunEnd:
     text: str
     host_syncs: int
     seconds: float
+    check_syncs: int = 0

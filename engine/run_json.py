@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from engine.alternatives import EXPECTED, Counterfactual
+from engine.evidence import why_no_losslessness_meter
+from engine.invariants import INVARIANTS
 from engine.recording import RecordedRun
-from engine.rounds import CachePositions, Distributions, Draft, Emitted, ModelInfo, Round
+from engine.rounds import CachePositions, Coordinates, Distributions, Draft, Emitted, ModelInfo, Round
 from engine.statistics import Statistics, ratio, wilson_interval
 from engine.text import Vocabulary
 
@@ -49,6 +52,10 @@ def run_object(run: RecordedRun, rule: tuple[str, str, str], detail: str | None 
         "first_drift_round": run.first_drift,
         "statistics": statistics_object(run.statistics),
         "timings": _timings(run, end.seconds),
+        "check_syncs": end.check_syncs,
+        "content_checks": [dataclasses.asdict(check) for check in run.content_checks],
+        "meters": meters_object(run, rule[0]),
+        "invariants": invariants_object(run),
     }
     if detail is not None:
         found["rounds"] = [round_object(r, header.vocabulary, detail == "full") for r in run]
@@ -71,6 +78,45 @@ def statistics_object(statistics: Statistics) -> dict[str, Any]:
     }
 
 
+def meters_object(run: RecordedRun, rule: str) -> dict[str, Any]:
+    """Both meters, the accept identity, and the expected tokens a round by rule; `note` says why one doesn't apply."""
+    expected = {name: run.alternatives.tokens_per_round(name) for name in EXPECTED}
+    notes = (why_no_losslessness_meter(rule), run.why_no_proposal_meter(rule))
+    meters = (run.meters.losslessness, run.meters.proposal)
+    return {
+        **{
+            name: {
+                "n": meter.n,
+                "log10_evidence": meter.log10_evidence,
+                "alarm_at": meter.alarm_at,
+                "counts": meter.counts,
+                "note": note,
+            }
+            for name, meter, note in zip(("losslessness", "proposal"), meters, notes, strict=True)
+        },
+        "accept_identity": {"z": run.identity.z, "n": run.identity.n},
+        "expected_tokens_per_round": expected if run.alternatives.rounds else None,
+    }
+
+
+def invariants_object(run: RecordedRun) -> list[dict[str, Any]]:
+    """Every invariant of the caches: whether it held in all rounds, else where it failed first, how, and how often."""
+    found = []
+    for invariant in INVARIANTS:
+        failed = run.invariants.failures.get(invariant.id)
+        found.append(
+            {
+                "id": invariant.id,
+                "title": invariant.title,
+                "holds": failed is None,
+                "first_round": failed and failed.first_round,
+                "how": failed and failed.how,
+                "rounds": failed.count if failed else 0,
+            }
+        )
+    return found
+
+
 def model_object(info: ModelInfo | None) -> dict[str, Any] | None:
     """A model's description by field name."""
     return None if info is None else dataclasses.asdict(info)
@@ -82,7 +128,9 @@ def round_object(record: Round, vocabulary: Vocabulary, distributions: bool = Fa
         "index": record.index,
         "context_length": record.context_length,
         "rule": record.rule,
+        "rule_label": record.rule_label,
         "rule_reason": record.rule_reason,
+        "distribution_preserving": record.distribution_preserving,
         "changed": dict(record.changed),
         "k": record.k,
         "drafted": [_draft(draft, vocabulary) for draft in record.drafts],
@@ -94,6 +142,10 @@ def round_object(record: Round, vocabulary: Vocabulary, distributions: bool = Fa
         "timings": dataclasses.asdict(record.timings),
         "text_end": record.text_end,
     }
+    if record.coordinates is not None:
+        found["coordinates"] = _arrays(record.coordinates)
+    if record.counterfactual is not None:
+        found["counterfactual"] = _arrays(record.counterfactual)
     if distributions:
         found["distributions"] = [_distributions(d) for d in record.distributions]
     return found
@@ -109,6 +161,11 @@ def _emitted(emitted: Emitted, vocabulary: Vocabulary) -> dict[str, Any]:
 
 def _positions(positions: CachePositions) -> dict[str, Any]:
     return {name: list(v) if isinstance(v, tuple) else v for name, v in dataclasses.asdict(positions).items()}
+
+
+def _arrays(record: Coordinates | Counterfactual) -> dict[str, Any]:
+    values = {f.name: getattr(record, f.name) for f in dataclasses.fields(record)}
+    return {name: None if value is None else value.tolist() for name, value in values.items()}
 
 
 def _distributions(d: Distributions) -> dict[str, Any]:

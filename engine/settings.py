@@ -13,7 +13,12 @@ GREEDY_TEMPERATURE = 1e-5
 CHAIN_ORDERS = ("temperature-first", "mlx-lm")
 """`temperature-first`: temperature, top-k, top-p, min-p. `mlx-lm`: top-p, min-p, XTC, top-k, temperature."""
 
-REWINDS = ("correct", "legacy-rewind")
+REWINDS = ("correct", "legacy-rewind", "drop-debt", "stale-trim", "no-trim")
+"""How the draft cache is brought back: by the law, or by a fault, which costs acceptance. See `engine.rewinds`."""
+
+MAIN_REWINDS = ("correct", "stale-trim", "no-trim")
+"""How the main cache is: a fault there corrupts p itself."""
+
 DRAFTERS = ("sample", "greedy", "no-q")
 RULE_CHOICES = (
     "auto",
@@ -28,7 +33,7 @@ RULE_CHOICES = (
 )
 """What `rule` may ask for by hand; `engine.rules.acceptance_rule` decides."""
 
-LIVE_FIELDS = ("rule", "stochastic", "kill_switch", "diagnostics", "rewind")
+LIVE_FIELDS = ("rule", "stochastic", "kill_switch", "diagnostics", "rewind", "main_rewind")
 """Fields that may change while a run goes; a change takes effect at the next round."""
 
 MAX_SEED = 2**64 - 1
@@ -163,6 +168,7 @@ class Settings:
     kill_switch: bool = False
     diagnostics: bool = False
     rewind: str = "correct"
+    main_rewind: str = "correct"
 
     def __post_init__(self) -> None:
         _require(_is_count(self.num_draft_tokens), "num_draft_tokens", "a whole number >= 0", self.num_draft_tokens)
@@ -180,6 +186,7 @@ class Settings:
         )
         _require(self.drafter in DRAFTERS, "drafter", f"one of {DRAFTERS}", self.drafter)
         _require(self.rewind in REWINDS, "rewind", f"one of {REWINDS}", self.rewind)
+        _require(self.main_rewind in MAIN_REWINDS, "main_rewind", f"one of {MAIN_REWINDS}", self.main_rewind)
         _require(_is_count(self.prefill_chunk, 1), "prefill_chunk", "a whole number >= 1", self.prefill_chunk)
         _require(_is_count(self.top_n, 1), "top_n", "a whole number >= 1", self.top_n)
         _require(all(self.stop), "stop", "strings that are not empty", self.stop)
@@ -188,6 +195,11 @@ class Settings:
     def drafting(self) -> SamplerSettings:
         """The sampler settings that the drafter really uses."""
         return self.sampler if self.draft_sampler is None else self.draft_sampler
+
+    @property
+    def one_hot_q(self) -> bool:
+        """Whether the drafter takes its argmax, so that its q is one-hot."""
+        return self.drafter == "greedy" or self.drafting.is_greedy
 
     def with_live(self, changes: dict[str, Any]) -> Settings:
         """A copy with changed live fields; raises SettingsError for a field that can't change in a run."""

@@ -15,9 +15,10 @@ import numpy as np
 
 from app.headless.request import RunError
 from engine.backend import mx
-from engine.caches import Cache, correct_trim
+from engine.caches import Cache
 from engine.generator import SpeculativeGenerator
 from engine.models import LanguageModel, Pair
+from engine.rewinds import draft_trim
 from engine.rounds import Round
 from engine.settings import Settings
 
@@ -208,7 +209,7 @@ class ForwardsAlone:
         seconds = time.perf_counter() - started
         k, emitted = len(drafted), len(record.emitted)
         main.trim(k + 1 - emitted)
-        draft.trim(correct_trim(k, record.accepted, emitted))
+        draft.trim(draft_trim(k, emitted))
         self._debt = max(emitted - k, 0) if k else self._debt + emitted
         self._context += [e.token for e in record.emitted]
         return seconds

@@ -115,12 +115,16 @@ def test_going_back_to_the_correct_rewind_repairs_the_draft_cache() -> None:
     for _ in range(5):
         record = next(rounds)
     assert record.drift > 0
+    assert record.draft_cache is not None
+    wrong = record.draft_cache.first_wrong
+    assert wrong is not None
     generator.change(rewind="correct")
     record = next(rounds)
     assert record.changed == {"rewind": "correct"}
     assert record.drift == 0
     assert record.draft_cache is not None
-    assert record.draft_cache.refed == record.context_length - 1
+    assert record.draft_cache.refed == record.context_length - 1 - wrong  # no more than what was wrong
+    assert record.draft_cache.first_wrong is None
     assert all(later.draft_cache is not None and later.draft_cache.refed == 0 for later in rounds)
 
 
