@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QDockWidget, QHBoxLayout, QLabel, QSizePolicy, QToolButton, QWidget
+from PySide6.QtCore import QEvent, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtWidgets import QDockWidget, QLabel, QSizePolicy, QToolButton, QWidget
 
 from app import icons, theme
 
+LEFT, RIGHT, GAP = 8, 6, 6
+LEAST_NAME = 7
+"""Room for a name in em that a dock is never narrower than."""
+APART = 4
+"""The buttons stand close together, a little apart from the panel's own controls."""
+
 
 class ElidedLabel(QWidget):
-    """One line of plain text that gives way: it elides at its right end, then disappears."""
+    """One line of plain text that gives way: it elides at its right end, then disappears. Its owner places it."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -26,7 +32,6 @@ class ElidedLabel(QWidget):
         if text != self._text:
             self._text = text
             self.setAccessibleName(text)
-            self.updateGeometry()
             self.update()
 
     def sizeHint(self) -> QSize:
@@ -51,6 +56,7 @@ class DockTitle(QWidget):
     """Title bar of one panel's dock. The panel gives `title_context()` and `title_changed`; it may also give
 
     `title_name()`: another name than the dock's own; `title_widgets()`: controls that stand at the right.
+    It places them by itself: a layout would have the whole window laid out anew with every text that changes.
     """
 
     def __init__(self, dock: QDockWidget, panel: Any) -> None:
@@ -65,19 +71,11 @@ class DockTitle(QWidget):
         self._close = self._button("close", "Hide this panel; Window in the menu brings it back")
         self._float.clicked.connect(self._toggle_float)
         self._close.clicked.connect(dock.close)
-        layout = QHBoxLayout(self)
-        layout.setContentsMargins(8, 0, 6, 0)
-        layout.setSpacing(8)
-        layout.addWidget(self._name)
-        layout.addWidget(self._context, 1)
-        if hasattr(panel, "title_widgets"):
-            for control in panel.title_widgets():
-                layout.addWidget(control)
-        # The buttons stand close together, a little apart from the panel's own controls.
-        layout.addSpacing(4)
-        layout.addWidget(self._float)
-        layout.setSpacing(6)
-        layout.addWidget(self._close)
+        self._controls: list[QWidget] = list(panel.title_widgets()) if hasattr(panel, "title_widgets") else []
+        for control in self._controls:
+            control.setParent(self)
+        self._hints: dict[QWidget, tuple[QSize, int]] = {}
+        self._least = 0
         self.setFixedHeight(theme.line_height() + 6)
         if hasattr(panel, "title_changed"):
             panel.title_changed.connect(self._refresh)
@@ -102,8 +100,69 @@ class DockTitle(QWidget):
 
     def _refresh(self) -> None:
         name = getattr(self._panel, "title_name", self._dock.windowTitle)()
-        self._name.setText(name)
+        if name != self._name.text():
+            self._name.setText(name)
+            self._hints[self._name] = (self._name.sizeHint(), 0)
         self._context.set_text(self._panel.title_context() if hasattr(self._panel, "title_context") else "")
+        self._place()
+
+    def _place(self) -> None:
+        """From the right: buttons, controls, and in what is left the name and the context.
+
+        Where the context has too little room, those controls give way that can be narrower than they want to be;
+        where the name has, they go.
+        """
+        if not self._least:
+            self._measure()
+        right = self.width() - RIGHT
+        for button in (self._close, self._float):
+            right = self._put(button, right, button.width()) - GAP
+        controls = [control for control in self._controls if not control.isHidden()]
+        widths = [self._hints[control][0].width() for control in controls]
+        name = self._hints[self._name][0].width()
+        context = self._context.sizeHint().width()
+        lacking = LEFT + name + GAP + context + sum(widths) + GAP * len(widths) + GAP + APART - right
+        for at, control in enumerate(controls):
+            less = min(max(widths[at] - self._hints[control][1], 0), max(lacking, 0))
+            widths[at] -= less
+            lacking -= less
+            if less and lacking > context:
+                lacking -= widths[at]
+                widths[at] = 0
+        right -= APART
+        for control, width in zip(reversed(controls), reversed(widths), strict=True):
+            right = self._put(control, right, width) - GAP
+        self._name.setGeometry(LEFT, 0, max(min(name, right - LEFT), 0), self.height() - 1)
+        left = LEFT + name + GAP
+        self._context.setGeometry(left, 0, max(right - left, 0), self.height() - 1)
+
+    def _measure(self) -> None:
+        """Ask the parts for their sizes, which takes long where a style sheet has a say in it."""
+        fixed = (self._name, self._float, self._close, *self._controls)
+        self._hints = {part: (part.sizeHint(), part.minimumSizeHint().width()) for part in fixed}
+        # Without the name, whose numbers change: else every round would be a reason to lay the window out.
+        parts = (self._float, self._close, *self._controls)
+        least = LEFT + LEAST_NAME * theme.em() + sum(self._hints[part][1] + GAP for part in parts) + APART
+        if least != self._least:
+            self._least = least
+            self.updateGeometry()
+
+    def _put(self, control: QWidget, right: int, width: int) -> int:
+        """Place something in the middle of the height, up to a right edge; gives its left edge."""
+        height = min(self._hints[control][0].height(), self.height() - 1)
+        if control.minimumHeight() == control.maximumHeight():
+            height = control.minimumHeight()
+        control.setGeometry(right - width, (self.height() - height) // 2, width, height)
+        return right - width
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        self._place()
+
+    def event(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.LayoutRequest:
+            self._measure()
+            self._place()
+        return super().event(event)
 
     def restyle(self) -> None:
         """Draw the buttons in the palette in use."""
@@ -114,7 +173,10 @@ class DockTitle(QWidget):
 
     def sizeHint(self) -> QSize:
         # QDockWidget takes the title's height from here alone.
-        return QSize(super().sizeHint().width(), theme.line_height() + 6)
+        return QSize(self._least, self.minimumHeight())
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(self._least, self.minimumHeight())
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours, painter = theme.current(), QPainter(self)

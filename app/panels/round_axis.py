@@ -15,6 +15,9 @@ from app.view import View
 
 Edges = npt.NDArray[np.int64]
 
+LEAST_GUTTER, MOST_GUTTER = 11, 36
+"""Limits of the gutter in em."""
+
 LEAST_SPAN = 8
 """Zooming in stops at so many rounds."""
 
@@ -95,7 +98,7 @@ class RoundAxis(QObject):
     def __init__(self, view: View) -> None:
         super().__init__(view)
         self._view = view
-        self._gutter = round(theme.em() * 24.2)
+        self._gutter = self.usual_gutter
         self._window: tuple[float, float] | None = None
         view.run_changed.connect(self.show_all)
         view.cursor_moved.connect(self._keep_cursor)
@@ -111,9 +114,14 @@ class RoundAxis(QObject):
         """Width in pixels of the legend column at the left, its line included."""
         return self._gutter
 
+    @property
+    def usual_gutter(self) -> int:
+        """The gutter where nothing stands above it."""
+        return round(theme.em() * 24.2)
+
     def set_gutter(self, width: int) -> None:
-        """Make the gutter as wide as what stands above it, within what its text needs."""
-        width = max(width, theme.em() * 11)
+        """Make the gutter as wide as what stands above it: but no narrower than its text, nor so wide as to waste."""
+        width = min(max(width, theme.em() * LEAST_GUTTER), theme.em() * MOST_GUTTER)
         if width != self._gutter:
             self._gutter = width
             self.changed.emit()

@@ -13,6 +13,7 @@ from PySide6.QtGui import (
     QGuiApplication,
     QKeyEvent,
     QKeySequence,
+    QMoveEvent,
     QPainter,
     QPaintEvent,
     QPixmap,
@@ -23,6 +24,7 @@ from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
     QHeaderView,
+    QMainWindow,
     QMenu,
     QStyle,
     QStyledItemDelegate,
@@ -34,7 +36,9 @@ from PySide6.QtWidgets import (
 
 from app import theme
 from app.format import count
+from app.layout import SPLITTER
 from app.panels.chips import TokenPainter, colour, draw_glyph, glyph_size
+from app.panels.round_axis import RoundAxis
 from app.panels.rounds_model import COLUMNS, KEYS, Index, RoundsModel
 from app.theme import Palette
 from app.view import View
@@ -520,8 +524,23 @@ class RoundsTablePanel(QWidget):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self._show_cursor(scroll=True)
+        self._share_width()
+
+    def moveEvent(self, event: QMoveEvent) -> None:
+        super().moveEvent(event)
+        self._share_width()
+
+    def _share_width(self) -> None:
+        """At the left of the window the table and the gutters below it end at one line, behind the splitter."""
+        window, axis = self.window(), RoundAxis.for_view(self._view)
+        if not self.isVisible():
+            return
+        left = self.mapTo(window, QPoint(0, 0)).x() if isinstance(window, QMainWindow) else -1
+        above = 0 <= left < theme.em()
+        axis.set_gutter(left + self.width() + SPLITTER if above else axis.usual_gutter)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
+        self._share_width()
         self._fit_columns()
         self._refresh()

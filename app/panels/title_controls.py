@@ -136,33 +136,35 @@ class SideLabel(QLabel):
 
 
 class Swatches(QWidget):
-    """The legend of a title: filled squares with words; it gives way first when the title gets narrow."""
+    """The legend of a title: filled squares with words, or with their first letters where it has to give way."""
 
     def __init__(self, entries: Sequence[tuple[str, str]]) -> None:
         super().__init__()
         self._entries = entries
         self.setAccessibleName(", ".join(word for _, word in entries))
-        self._width = self.sizeHint().width()
 
     def _side(self) -> int:
         return round(theme.em() * 0.72)
 
-    def sizeHint(self) -> QSize:
+    def _width(self, words: Iterable[str]) -> int:
         metrics = QFontMetrics(theme.ui_font(0.92))
-        return QSize(
-            sum(self._side() + 5 + metrics.horizontalAdvance(word) + 8 for _, word in self._entries), title_height()
-        )
+        return sum(self._side() + 5 + metrics.horizontalAdvance(word) + 8 for word in words)
+
+    def sizeHint(self) -> QSize:
+        return QSize(self._width(word for _, word in self._entries), title_height())
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(0, title_height())
+        return QSize(self._width(word[0] for _, word in self._entries), title_height())
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        if self.width() < self._width - 8:
+        if self.width() < self.minimumSizeHint().width() - 8:
             return
+        whole = self.width() >= self.sizeHint().width() - 8
         colours, painter, side = theme.current(), QPainter(self), self._side()
         painter.setFont(theme.ui_font(0.92))
         x = 0
-        for token, word in self._entries:
+        for token, words in self._entries:
+            word = words if whole else words[0]
             painter.fillRect(x, (self.height() - side) // 2, side, side, colour(getattr(colours, token)))
             painter.setPen(colour(colours.text))
             area = self.rect().adjusted(x + side + 5, 0, 0, 0)
