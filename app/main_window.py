@@ -27,7 +27,7 @@ from app.layout import Arrangement
 from app.messages import MessageLog, Toast
 from app.model_choice import TOY, Chosen, shown_name
 from app.navigation import Navigation
-from app.notices import notices
+from app.notices import CHANGES, notices
 from app.panels.acceptance import AcceptancePanel
 from app.panels.banner import Banner
 from app.panels.distributions import DistributionsPanel
@@ -179,7 +179,7 @@ class MainWindow(QMainWindow):
                 action.triggered.connect(act)
         session, view = self.session, self.session.view
         session.state_changed.connect(self._on_state)
-        session.banner_changed.connect(self._refresh_banner)
+        session.described.connect(self._refresh_banner)
         session.configured.connect(self._refresh_banner)
         session.pair_changed.connect(self._on_pair)
         session.message.connect(self._on_message)
@@ -265,6 +265,7 @@ class MainWindow(QMainWindow):
             self._show_docks()
         if not self.actions_by_name["first_round"].isEnabled():
             self.refresh()
+        self._refresh_banner()
 
     def _on_message(self, kind: str, text: str) -> None:
         self.log.add(kind, text)
@@ -348,15 +349,11 @@ class MainWindow(QMainWindow):
         except SettingsError as error:
             self._on_message("error", str(error))
 
-    def _on_notice(self, act: str, text: str) -> None:
-        if act == "kill_switch_off":
-            self._change({"kill_switch": False})
-        elif act == "rewind_correct":
-            self._change({"rewind": "correct"})
-        elif act == "rule_auto":
-            self._change({"rule": "auto"})
-        elif act == "first_drift":
+    def _on_notice(self, act: str) -> None:
+        if act == "first_drift":
             self.navigation.first_drift()
+        else:
+            self._change(CHANGES[act])
 
     # The actions, by the table's names.
 

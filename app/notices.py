@@ -1,49 +1,130 @@
-"""What the banner says, and which button each line gets."""
+"""What the banner says: one notice for each thing that isn't as it was asked, with what mends it."""
 
 from __future__ import annotations
 
-from app.panels.banner import Notice
-from app.session import Session
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from engine.recording import RecordedRun
+from engine.rewinds import REWIND_TABLE
+from engine.rules import RULE_TABLE
 from engine.settings import Settings
 
-KILL_OFF = Notice("", "Turn it off", "kill_switch_off")
-REWIND_CORRECT = Notice("", "Set to correct", "rewind_correct")
-RULE_AUTO = Notice("", "Set rule to auto", "rule_auto")
-DRIFT = Notice("", "Go to first drift", "first_drift")
+if TYPE_CHECKING:
+    from app.session import Session
+
+KILL_SWITCH, RULE, NOT_LOSSLESS = "kill switch", "rule", "not lossless"
+REWIND, MAIN_REWIND, DRIFT = "rewind", "main rewind", "drift"
+ERROR, BACKEND, PLAIN = "error", "backend", ""
 
 _RUNNING = ("running", "paused", "stopping")
 
 
+@dataclass(frozen=True)
+class Notice:
+    """A sentence with a button: the button's words, and the name of what it does ("" for none, `hide` for the line).
+
+    `kind` tells what it is about, whatever the words; PLAIN ones are known by their words alone.
+    """
+
+    text: str
+    kind: str = PLAIN
+    button: str = "Hide"
+    act: str = "hide"
+
+    @property
+    def identity(self) -> str:
+        """The same for two notices that tell of the same thing."""
+        return self.kind or self.text
+
+
+@dataclass(frozen=True)
+class _Cure:
+    """A button and the live settings that it sets; it is offered while one of them stands otherwise."""
+
+    button: str
+    act: str
+    sets: dict[str, Any]
+
+
+_CURES = {
+    KILL_SWITCH: _Cure("Turn it off", "kill_switch_off", {"kill_switch": False}),
+    RULE: _Cure("Set rule to auto", "rule_auto", {"rule": "auto"}),
+    NOT_LOSSLESS: _Cure("Set rule to auto", "rule_auto", {"rule": "auto"}),
+    REWIND: _Cure("Set to correct", "rewind_correct", {"rewind": "correct"}),
+    MAIN_REWIND: _Cure("Set to correct", "main_rewind_correct", {"main_rewind": "correct"}),
+}
+CHANGES = {cure.act: cure.sets for cure in _CURES.values()}
+"""The live settings that a notice's act sets. The one act besides `hide` that isn't here is `first_drift`."""
+
+
 def notices(session: Session) -> list[Notice]:
-    """One for each sentence of the session's banner; then what the next run won't do as it was asked."""
-    settings = session.settings
-    found = [_with_button(sentence, settings) for sentence in session.banner]
+    """Of the newest run, the pair and the backend; before a run also what it won't do as it was asked."""
+    runs, settings = session.recording.runs, session.settings
+    found: list[Notice] = []
+    if runs and session.live_settings is not None:
+        found += of_run(runs[-1], session.live_settings, settings)
+    found += [Notice(text) for text in (session.pair.notices if session.pair is not None else ())]
+    if "slow" in session.backend:
+        found.append(Notice(f"Backend: {session.backend}.", BACKEND))
     if session.state not in _RUNNING:
-        found += [n for n in _pending(settings) if all(n.act != other.act for other in found)]
+        found += pending(settings)
+    return list({notice.identity: notice for notice in reversed(found)}.values())[::-1]
+
+
+def of_run(run: RecordedRun, in_force: Settings, wanted: Settings) -> list[Notice]:
+    """What isn't as it was asked in a run's newest round, whose settings are `in_force`; cures change `wanted`."""
+
+    def notice(kind: str, text: str) -> Notice:
+        return _with_cure(kind, text, wanted)
+
+    last = run[-1] if len(run) else None
+    found = []
+    if last is not None:
+        if in_force.kill_switch:
+            found.append(notice(KILL_SWITCH, f"Kill switch on: rule = {last.rule}."))
+        elif in_force.stochastic and last.rule != "stochastic":
+            found.append(notice(RULE, f"Stochastic is on, but rule = {last.rule}: {last.rule_reason}"))
+        if not last.distribution_preserving:
+            found.append(notice(NOT_LOSSLESS, f"Rule {last.rule} is not lossless: {last.rule_label}."))
+    if in_force.main_rewind != "correct":
+        found.append(notice(MAIN_REWIND, f"Main cache fault on: {_named(in_force.main_rewind)}; it corrupts p itself."))
+    if in_force.rewind != "correct":
+        drift = f" Drift {last.drift}." if last is not None else ""
+        found.append(notice(REWIND, f"Rewind fault on: {_named(in_force.rewind)}.{drift}"))
+    elif last is not None and last.drift:
+        text = f"The draft cache is not where it should be: drift {last.drift}."
+        found.append(Notice(text, DRIFT, "Go to first drift", "first_drift"))
+    found += [Notice(text) for text in run.header.notices]
+    if run.end is not None and run.end.finish_reason == "error":
+        found.append(Notice(f"The run ended by an error: {run.end.notice}", ERROR))
     return found
 
 
-def _with_button(sentence: str, settings: Settings) -> Notice:
-    """The button mends what the sentence tells of, as long as it is so in the settings."""
-    if sentence.startswith("Kill switch on") and settings.kill_switch:
-        template = KILL_OFF
-    elif sentence.startswith("Rewind fault on") and settings.rewind != "correct":
-        template = REWIND_CORRECT
-    elif sentence.startswith("The draft cache is not where it should be"):
-        template = DRIFT
-    elif sentence.startswith("Stochastic is on, but") and settings.rule != "auto":
-        template = RULE_AUTO
-    else:
-        return Notice(sentence)
-    return Notice(sentence, template.button, template.act)
-
-
-def _pending(settings: Settings) -> list[Notice]:
+def pending(settings: Settings) -> list[Notice]:
+    """What the next run won't do as it was asked, or does wrongly because it was."""
     found = []
     if settings.kill_switch and settings.stochastic:
         text = "Kill switch on: the next run won't use the stochastic rule, though Stochastic is ticked."
-        found.append(Notice(text, KILL_OFF.button, KILL_OFF.act))
+        found.append(_with_cure(KILL_SWITCH, text, settings))
+    elif settings.rule in RULE_TABLE and not RULE_TABLE[settings.rule].distribution_preserving:
+        text = f"Rule by hand: the next run uses {settings.rule}, which is not lossless."
+        found.append(_with_cure(NOT_LOSSLESS, text, settings))
+    if settings.main_rewind != "correct":
+        text = f"Main cache fault on: the next run's {_named(settings.main_rewind)}; it corrupts p itself."
+        found.append(_with_cure(MAIN_REWIND, text, settings))
     if settings.rewind != "correct":
-        text = f"Rewind fault on: the next run trims the draft cache wrongly ({settings.rewind})."
-        found.append(Notice(text, REWIND_CORRECT.button, REWIND_CORRECT.act))
+        text = f"Rewind fault on: the next run's {_named(settings.rewind)}."
+        found.append(_with_cure(REWIND, text, settings))
     return found
+
+
+def _named(rewind: str) -> str:
+    return f"{rewind} {REWIND_TABLE[rewind].title}"
+
+
+def _with_cure(kind: str, text: str, settings: Settings) -> Notice:
+    cure = _CURES[kind]
+    if all(getattr(settings, name) == value for name, value in cure.sets.items()):
+        return Notice(text, kind)
+    return Notice(text, kind, cure.button, cure.act)

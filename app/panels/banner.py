@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from PySide6.QtCore import QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from app import icons, theme
+from app.notices import Notice
 
 MOST = 3
-
-
-@dataclass(frozen=True)
-class Notice:
-    """A sentence, and the name of what its button does ("" for none, `hide` to take the line away)."""
-
-    text: str
-    button: str = "Hide"
-    act: str = "hide"
+_MORE = "more"
 
 
 class _Line(QWidget):
     def __init__(self, notice: Notice, banner: Banner) -> None:
         super().__init__(banner)
-        self.notice = notice
+        self._banner = banner
         self.setFixedHeight(theme.line_height() + 12)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.setAccessibleName(notice.text)
         layout = QHBoxLayout(self)
         layout.setContentsMargins(0, 2, 10, 3)
         layout.addStretch(1)
@@ -38,11 +29,18 @@ class _Line(QWidget):
             self.button = QPushButton(notice.button)
             self.button.setStyleSheet(f"min-height: {theme.line_height() + 3}px;")
             self.button.clicked.connect(self._press)
-            self.button.setAccessibleDescription(notice.text)
             layout.addWidget(self.button)
+        self.say(notice)
+
+    def say(self, notice: Notice) -> None:
+        """Say the same in other words; the button stays as it is, also while it is held down."""
+        self.notice = notice
+        self.setAccessibleName(notice.text)
         # The whole sentence, also where the line is too narrow for it.
         self.setToolTip("In words:\n" + notice.text)
-        self._banner = banner
+        if self.button is not None:
+            self.button.setAccessibleDescription(notice.text)
+        self.update()
 
     def _press(self) -> None:
         self._banner.press(self.notice)
@@ -73,9 +71,9 @@ class _Line(QWidget):
 
 
 class Banner(QWidget):
-    """Hidden while there is nothing to say. Signals: `pressed`, the `act` of a notice, and its text."""
+    """Hidden while there is nothing to say. Signals: `pressed`, the `act` of a notice."""
 
-    pressed = Signal(str, str)
+    pressed = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -92,7 +90,7 @@ class Banner(QWidget):
     def show_notices(self, notices: Sequence[Notice]) -> None:
         """Show these; the hidden ones stay hidden until they have gone away once."""
         self._all = tuple(notices)
-        self._hidden &= {notice.text for notice in notices}
+        self._hidden &= {notice.identity for notice in notices}
         self._refresh()
 
     def notices(self) -> list[Notice]:
@@ -102,17 +100,24 @@ class Banner(QWidget):
     def press(self, notice: Notice) -> None:
         """What a line's button does."""
         if notice.act == "hide":
-            self._hidden.add(notice.text)
+            self._hidden.add(notice.identity)
             self._refresh()
         else:
-            self.pressed.emit(notice.act, notice.text)
+            self.pressed.emit(notice.act)
 
     def _refresh(self) -> None:
-        wanted = [notice for notice in self._all if notice.text not in self._hidden]
+        wanted = [notice for notice in self._all if notice.identity not in self._hidden]
         if len(wanted) > MOST:
             rest = wanted[MOST - 1 :]
-            wanted = [*wanted[: MOST - 1], Notice(f"{len(rest)} more: " + " ".join(n.text for n in rest), "", "")]
+            wanted = [
+                *wanted[: MOST - 1],
+                Notice(f"{len(rest)} more: " + " ".join(n.text for n in rest), _MORE, "", ""),
+            ]
         if wanted == self.notices():
+            return
+        if [_shape(notice) for notice in wanted] == [_shape(notice) for notice in self.notices()]:
+            for line, notice in zip(self._lines, wanted, strict=True):
+                line.say(notice)
             return
         for line in self._lines:
             self._layout.removeWidget(line)
@@ -122,3 +127,7 @@ class Banner(QWidget):
         for line in self._lines:
             self._layout.addWidget(line)
         self.setVisible(bool(wanted))
+
+
+def _shape(notice: Notice) -> tuple[str, str, str]:
+    return notice.identity, notice.button, notice.act

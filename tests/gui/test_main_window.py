@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from pathlib import Path
 
@@ -23,7 +24,8 @@ from app.dialogs.shortcut_sheet import ShortcutSheet
 from app.main_window import MainWindow
 from app.messages import MessageLog
 from app.model_choice import TOY, Chosen
-from app.panels.banner import Banner, Notice
+from app.notices import CHANGES, DRIFT, KILL_SWITCH, MAIN_REWIND, NOT_LOSSLESS, REWIND, Notice, of_run, pending
+from app.panels.banner import Banner
 from app.settings_store import SCHEMA, SettingsStore
 from app.worker import HUB_PREFIX
 from engine.settings import Settings
@@ -358,11 +360,14 @@ def test_the_banners_lines_their_buttons_and_their_end(qtbot: QtBot) -> None:
     banner = Banner()
     qtbot.addWidget(banner)
     assert banner.isHidden()
-    first, second = Notice("Something: is odd."), Notice("Kill switch on.", "Turn it off", "kill_switch_off")
+    first, second = (
+        Notice("Something: is odd."),
+        Notice("Kill switch on.", KILL_SWITCH, "Turn it off", "kill_switch_off"),
+    )
     banner.show_notices([first, second])
     with qtbot.waitSignal(banner.pressed) as pressed:
         banner._lines[1].button.click()
-    assert pressed.args == ["kill_switch_off", "Kill switch on."]
+    assert pressed.args == ["kill_switch_off"]
     banner._lines[0].button.click()
     banner.show_notices([first, second])
     assert banner.notices() == [second]
@@ -373,6 +378,62 @@ def test_the_banners_lines_their_buttons_and_their_end(qtbot: QtBot) -> None:
     assert [n.text for n in banner.notices()] == ["0", "1", "3 more: 2 3 4"]
     banner.show_notices([])
     assert banner.isHidden()
+
+
+def test_a_line_whose_words_change_keeps_its_button(qtbot: QtBot) -> None:
+    banner = Banner()
+    qtbot.addWidget(banner)
+    drift, plain = Notice("Drift 1.", DRIFT, "Go", "first_drift"), Notice("A header's own sentence.")
+    banner.show_notices([drift, plain])
+    button = banner._lines[0].button
+    banner.show_notices([dataclasses.replace(drift, text="Drift 2."), plain])
+    assert banner._lines[0].button is button, "a press may be under way"
+    assert banner._lines[0].accessibleName() == button.accessibleDescription() == "Drift 2."
+    banner._lines[1].button.click()
+    banner.show_notices([dataclasses.replace(drift, text="Drift 3."), plain])
+    assert [n.text for n in banner.notices()] == ["Drift 3."]
+
+
+def test_what_was_hidden_stays_hidden_in_other_words(qtbot: QtBot) -> None:
+    banner = Banner()
+    qtbot.addWidget(banner)
+    banner.show_notices([Notice("Rule a is not lossless.", NOT_LOSSLESS)])
+    banner._lines[0].button.click()
+    banner.show_notices([Notice("Rule b is not lossless.", NOT_LOSSLESS)])
+    assert banner.notices() == []
+
+
+def _kinds(found: list[Notice]) -> dict[str, str]:
+    return {notice.kind: notice.act for notice in found}
+
+
+def test_notices_are_known_by_their_kind_and_cured_by_it(open_window: Opener) -> None:
+    window = open_window()
+    run = fake_run(9, legacy=True)
+    faulty = Settings(rewind="legacy-rewind", main_rewind="no-trim", stochastic=True, rule="raw-q", kill_switch=True)
+    assert _kinds(of_run(run, faulty, faulty)) == {
+        KILL_SWITCH: "kill_switch_off",
+        MAIN_REWIND: "main_rewind_correct",
+        REWIND: "rewind_correct",
+    }
+    assert {notice.act for notice in of_run(run, faulty, Settings())} == {"hide"}, "cured already, from the next round"
+    assert _kinds(of_run(run, Settings(), Settings())) == {DRIFT: "first_drift"}
+    assert _kinds(pending(Settings(rule="raw-q"))) == {NOT_LOSSLESS: "rule_auto"}
+    assert pending(Settings(rule="stochastic")) == []
+    window.session.configure(settings=faulty)
+    for act in CHANGES:
+        window._on_notice(act)
+    assert window.session.settings == Settings(stochastic=True)
+
+
+def test_a_sentence_of_a_header_that_begins_like_ours_is_only_a_sentence(open_window: Opener) -> None:
+    window = open_window()
+    run = fake_run(3)
+    run.header = dataclasses.replace(run.header, notices=("Kill switch on: says a model.",))
+    assert of_run(run, Settings(), Settings(kill_switch=True)) == [Notice("Kill switch on: says a model.")]
+    window.session.live_settings = Settings()
+    show_run(window, run)
+    assert window.banner.notices() == [Notice("Kill switch on: says a model.")]
 
 
 def test_a_fault_in_a_run_is_on_the_banner_with_its_cure(qtbot: QtBot, open_window: Opener) -> None:
