@@ -352,7 +352,8 @@ class SpeculativeGenerator:
     def _hold_to_the_law(self, name: str, how: Rewind, positions: CachePositions) -> None:
         """A cache that misses the law without a fault asked for ends the run, behind the round that shows it."""
         if not how.is_fault and (broken := broken_law(name, positions)) is not None:
-            self._ending = ("error", broken)
+            told = f"{self._ending[1]}; " if self._ending is not None and self._ending[0] == "error" else ""
+            self._ending = ("error", told + broken)
             self._text.close()
 
     def _close_round(self, record: Round) -> None:

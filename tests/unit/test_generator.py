@@ -13,12 +13,15 @@ from engine.backend import mx
 from engine.generator import PromptError, SpeculativeGenerator
 from engine.models import Pair
 from engine.rounds import Round
-from engine.settings import SamplerSettings, Settings, SettingsError
+from engine.settings import RULE_CHOICES, SamplerSettings, Settings, SettingsError
 from engine.toy import PositionModel, TableModel, toy_model, toy_pair
 
 CYCLE = np.eye(6, dtype=np.float32)[[1, 2, 3, 4, 5, 0]] * 9  # token t is followed by t + 1
 GREEDY = SamplerSettings(temperature=0.0)
 Words = tuple(" " + word for word in "abcdef")
+
+
+COMPARED = ("drafts", "emitted", "main_cache", "draft_cache", "debt", "text_end")
 
 
 def run(generator: SpeculativeGenerator, prompt: str | Sequence[int] = (0, 1, 2, 3)) -> list[Round]:
@@ -219,11 +222,13 @@ def everything_on(**more: Any) -> Settings:
 
 
 @pytest.mark.parametrize("drafter", ["sample", "greedy", "no-q"])
-@pytest.mark.parametrize("stochastic", [True, False])
-def test_one_host_sync_a_round_with_everything_on(drafter: str, stochastic: bool) -> None:
-    generator = SpeculativeGenerator(toy_pair(), everything_on(drafter=drafter), stochastic=stochastic)
+@pytest.mark.parametrize("rule", sorted({*RULE_CHOICES} - {"greedy-argmax"}))
+def test_one_host_sync_a_round_with_everything_on(drafter: str, rule: str) -> None:
+    generator = SpeculativeGenerator(toy_pair(), everything_on(drafter=drafter, rule=rule), stochastic=True)
     records = run(generator)
     assert generator.host_syncs == len(records)
+    assert all(record.coordinates is not None for record in records)
+    assert all((record.counterfactual is None) == (drafter == "no-q" or not record.k) for record in records)
 
 
 def test_the_engine_waits_nowhere_but_in_its_sync(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,7 +250,7 @@ def test_same_seed_same_record_inspected_or_not() -> None:
         return generator.tokens
 
     plain = tokens()
-    assert tokens() == plain
+    assert tokens() == plain  # meters and counterfactuals are on
     run(SpeculativeGenerator(toy_pair(), everything_on(), stochastic=False), (1, 1))
     mx.random.seed(5)
     assert tokens() == plain
@@ -256,7 +261,10 @@ def test_same_seed_same_record_inspected_or_not() -> None:
 
 def test_records_of_two_runs_are_equal_but_for_the_timings() -> None:
     def bare(record: Round) -> tuple[Any, ...]:
-        return (record.drafts, record.emitted, record.main_cache, record.draft_cache, record.debt, record.text_end)
+        found = record.coordinates
+        assert found is not None
+        meters = (found.u_ratio.tolist(), found.u_p.tolist())
+        return (*(getattr(record, name) for name in COMPARED), meters)
 
     first, second = (
         [bare(record) for record in run(SpeculativeGenerator(toy_pair(), everything_on(), stochastic=True))]
