@@ -14,7 +14,16 @@ from typing import Any, NoReturn
 
 from app.headless.request import DEFAULT_PROMPT, RunError, UserError
 from app.headless.terminal import say
-from engine.settings import CHAIN_ORDERS, DRAFTERS, REWINDS, RULE_CHOICES, SamplerSettings, Settings, SettingsError
+from engine.settings import (
+    CHAIN_ORDERS,
+    DRAFTERS,
+    MAIN_REWINDS,
+    REWINDS,
+    RULE_CHOICES,
+    SamplerSettings,
+    Settings,
+    SettingsError,
+)
 
 _SAMPLER = SamplerSettings()
 _SETTINGS = Settings()
@@ -132,7 +141,7 @@ def _add_speculation(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup
         help=f"tokens drafted in a round, 0: plain decoding (default: {_SETTINGS.num_draft_tokens})",
     )
     group.add_argument("--prefill-chunk", type=whole, metavar="N", help=f"(default: {_SETTINGS.prefill_chunk})")
-    group.add_argument("--rewind", metavar="NAME", help=f"{' or '.join(REWINDS)} (default: {_SETTINGS.rewind})")
+    group.add_argument("--rewind", metavar="NAME", help=f"{', '.join(REWINDS)} (default: {_SETTINGS.rewind})")
     return group
 
 
@@ -176,6 +185,12 @@ def run_parser() -> argparse.ArgumentParser:
         "--kill-switch", action=argparse.BooleanOptionalAction, help="sampler-match, whatever else is asked"
     )
     group.add_argument("--diagnostics", action=argparse.BooleanOptionalAction, help="compute the closed forms")
+    group.add_argument(
+        "--main-rewind",
+        metavar="NAME",
+        help=f"of the main cache, where a fault is not lossless: {', '.join(MAIN_REWINDS)} "
+        f"(default: {_SETTINGS.main_rewind})",
+    )
     group.add_argument("--rule", default="auto", metavar="ID", help=f"{', '.join(RULE_CHOICES)} (default: auto)")
     group.add_argument("--drafter", default="sample", metavar="KIND", help=f"{', '.join(DRAFTERS)} (default: sample)")
     for name, kind, metavar in (

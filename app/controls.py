@@ -35,7 +35,7 @@ from engine.settings import LIVE_FIELDS, MAX_SEED, REWINDS, SamplerSettings, Set
 
 _SAMPLER = tuple(f.name for f in dataclasses.fields(SamplerSettings))
 _TOGGLES = ("stochastic", "kill_switch", "diagnostics")
-_LIVE_CHOICES = ("rewind", "rule")
+_LIVE_CHOICES = ("rewind", "main_rewind", "rule")
 _DRAFT = ("temperature", "top_k", "top_p", "min_p")
 
 
@@ -176,7 +176,7 @@ class Controls(QWidget):
             "seed": TextField("seed", 'Where the random numbers start: "auto" draws one', read_seed, write_seed, 6),
             "rewind": ChoiceField(
                 "rewind",
-                "How the caches go back after a rejection; legacy-rewind is a fault; holds from the next round on",
+                "How the draft cache goes back after a rejection; all but correct are faults; holds from the next round",
                 REWINDS,
                 compact=True,
             ),
@@ -354,8 +354,8 @@ class Controls(QWidget):
 
     def _after_edit(self) -> None:
         self._refresh_enabled()
-        faulty = self.fields["rewind"].value() != "correct"
-        theme.mark(self.fields["rewind"], "fault", faulty)
+        for name in ("rewind", "main_rewind"):
+            theme.mark(self.fields[name], "fault", self.fields[name].value() != "correct")
         self._fit_second()  # some fields are as wide as what they show
         self.edited.emit()
 

@@ -81,6 +81,7 @@ class Toast(QWidget):
         self._label = QLabel()
         self._label.setTextFormat(Qt.TextFormat.PlainText)
         self._label.setWordWrap(True)
+        self._label.setFont(theme.ui_font(0.92))
         self._details = QPushButton("Log")
         self._details.clicked.connect(self._on_details)
         line = QHBoxLayout(self)

@@ -18,7 +18,7 @@ from app.fields import (
     write_bias,
     write_stop,
 )
-from engine.settings import CHAIN_ORDERS, DRAFTERS, RULE_CHOICES
+from engine.settings import CHAIN_ORDERS, DRAFTERS, MAIN_REWINDS, RULE_CHOICES
 
 Field = NumberField | TextField | ChoiceField
 
@@ -196,9 +196,15 @@ class MoreSettings(QWidget):
             return self._keep(name, NumberField(label, about, settings_check(name), **options))  # type: ignore[arg-type]
 
         rule = ChoiceField("rule", "auto: by Stochastic, kill switch and temperature; an id: that rule", RULE_CHOICES)
+        rewind = ChoiceField(
+            "main rewind",
+            "How the main cache goes back; all but correct are faults that corrupt p itself, so they aren't lossless",
+            MAIN_REWINDS,
+        )
         about = 'Texts that end the run, in double quotes: "\\n\\n", "END"'
         return [
             ("rule", [self._keep("rule", rule)]),
+            ("main rewind", [self._keep("main_rewind", rewind)]),
             ("stop texts", [self._keep("stop", TextField("stop", about, read_stop, write_stop, 12))]),
             ("prefill chunk", [count("prefill_chunk", "prefill chunk", "Prompt tokens read in one pass", 64)]),
             ("tokens kept", [count("top_n", "tokens kept", "Likeliest tokens of p and q that a record keeps", 4)]),

@@ -15,7 +15,6 @@ from engine.switches import diagnostics_from_environment, stochastic_from_enviro
 DEFAULT_PROMPT = "It is a truth universally acknowledged, that"
 TOY_PROMPT = "the cat sat on"
 
-_UNBUILT_RULES = ("block", "argmax-vs-argmax", "resample-from-p", "missing-support-check", "raw-q")
 _UNBUILT_DRAFTERS = ("mtp", "dflash")
 
 SAMPLER_OPTIONS = (
@@ -38,7 +37,7 @@ SAMPLER_OPTIONS = (
     "xtc_threshold",
 )
 _DRAFT_OPTIONS = ("temperature", "top_k", "top_p", "min_p")
-_SPECULATION_OPTIONS = ("num_draft_tokens", "max_tokens", "seed", "rewind", "prefill_chunk")
+_SPECULATION_OPTIONS = ("num_draft_tokens", "max_tokens", "seed", "rewind", "main_rewind", "prefill_chunk")
 
 
 class UserError(Exception):
@@ -116,8 +115,6 @@ def rule_choice(text: str) -> str:
     choices = f"choose one of {', '.join(RULE_CHOICES)}"
     if text == "sampler-match-no-proposal-distribution":
         raise UserError(f"--rule: {text} can't be asked for: --stochastic --drafter no-q leads to it; {choices}")
-    if text in _UNBUILT_RULES:
-        raise UserError(f"--rule: {text} isn't built in this version; {choices}")
     raise UserError(f"--rule: {text!r} is no rule known here; {choices}")
 
 

@@ -49,7 +49,13 @@ TYPED: dict[str, tuple[str, Any]] = {
     "xtc_threshold": ("0.2", 0.2),
     "stop": ('"\\n\\n", "END"', ("\n\n", "END")),
 }
-CHOSEN = {"rewind": "legacy-rewind", "rule": "sampler-match", "chain_order": "mlx-lm", "drafter": "greedy"}
+CHOSEN = {
+    "rewind": "legacy-rewind",
+    "main_rewind": "no-trim",
+    "rule": "sampler-match",
+    "chain_order": "mlx-lm",
+    "drafter": "greedy",
+}
 
 
 @dataclass

@@ -59,7 +59,9 @@ RUN_CASES = [
     ("--kill-switch", "kill_switch", True),
     ("--diagnostics", "diagnostics", True),
     ("--rewind legacy-rewind", "rewind", "legacy-rewind"),
+    ("--main-rewind no-trim", "main_rewind", "no-trim"),
     ("--rule stochastic", "rule", "stochastic"),
+    ("--rule raw-q", "rule", "raw-q"),
     ("--drafter greedy", "drafter", "greedy"),
     ("--drafter no-q", "drafter", "no-q"),
     ("--prefill-chunk 64", "prefill_chunk", 64),
@@ -187,8 +189,6 @@ def test_other_drafters_are_refused_too(text: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("rule", "words"),
     [
-        ("block", "isn't built"),
-        ("argmax-vs-argmax", "isn't built"),
         ("best", "no rule known"),
         ("sampler-match-no-proposal-distribution", "can't be asked for"),
     ],
