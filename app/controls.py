@@ -176,7 +176,7 @@ class Controls(QWidget):
             "seed": TextField("seed", 'Where the random numbers start: "auto" draws one', read_seed, write_seed, 6),
             "rewind": ChoiceField(
                 "rewind",
-                "How the draft cache goes back after a rejection; all but correct are faults; holds from the next round",
+                "How the draft cache goes back after a rejection: by the law, or by a fault; holds from the next round",
                 REWINDS,
                 compact=True,
             ),
