@@ -121,7 +121,7 @@ class DockTitle(QWidget):
         widths = [self._hints[control][0].width() for control in controls]
         name = self._hints[self._name][0].width()
         context = self._context.sizeHint().width()
-        lacking = LEFT + name + GAP + context + sum(widths) + GAP * len(widths) + GAP + APART - right
+        lacking = LEFT + name + GAP + context + sum(widths) + GAP * len(widths) + APART - right
         for at, control in enumerate(controls):
             less = min(max(widths[at] - self._hints[control][1], 0), max(lacking, 0))
             widths[at] -= less

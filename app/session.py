@@ -12,19 +12,20 @@ from app.headless.request import DEFAULT_PROMPT, TOY_PROMPT
 from app.view import View
 from app.worker import BUNDLED, EngineRoom, PairSummary, Worker
 from engine.recording import RecordedRun, Recording
-from engine.rounds import Round, RunEnd, RunHeader
+from engine.rounds import ContentCheck, Round, RunEnd, RunHeader
 from engine.settings import Settings, SettingsError
 
 FRAME = 0.033  # seconds between two drains at least
 LONGEST_FRAME = 0.1  # and at most, however long painting takes
-PAUSE_PER_WORK = 4  # a frame of cost c comes every 4 c at most, which leaves the interpreter to the engine
-WORK_BUDGET = 0.009  # seconds of a frame for taking rounds in and refreshing panels, one of them at least
+PAUSE_PER_WORK = 5  # a frame of cost c comes every 5 c at most, which leaves the interpreter to the engine
+WORK_BUDGET = 0.007  # seconds of a frame for taking rounds in and refreshing panels, one of them at least
 DRAIN_BUDGET = 0.006  # seconds of these for taking rounds in at most
 TEACHING_PACE = 1.0  # seconds between rounds
 
 LOADING = "The models are still loading."
 STANDING = "A run stands: stop it first."
 NO_RUN = "No run is going."
+NO_CACHES = "No run has left caches to check: press Run."
 NO_ROUNDS = "There are no rounds yet: press Run."
 
 # For every action the states that refuse it, with the reason. An action that isn't named for a state is possible.
@@ -42,6 +43,14 @@ _REFUSALS: dict[str, dict[str, str]] = {
     },
     "stop": {**dict.fromkeys(("idle", "ready", "failed"), NO_RUN), "stopping": "Stopping already."},
     "step": {"loading": LOADING, "running": "Pause first: a step is one round out of a pause."},
+    "run_to": {"loading": LOADING, "stopping": "The run is stopping."},
+    "check": {
+        "idle": NO_CACHES,
+        "loading": LOADING,
+        "running": "Pause first: a check comes between two rounds.",
+        "stopping": "The run is stopping.",
+        "failed": "The run failed, so its caches can't be used.",
+    },
     "load": {"running": STANDING, "paused": STANDING},
     "edit": dict.fromkeys(
         ("running", "paused"), "A run's own settings stay as they are while it stands: stop it first."
@@ -51,10 +60,12 @@ _REFUSALS: dict[str, dict[str, str]] = {
     "navigate": {},
     "close": {},
 }
+_REFUSALS["run_to_drift"] = _REFUSALS["run_to"]
 _NEEDS_ROUNDS = ("navigate",)
 ACTIONS = tuple(_REFUSALS)
-"""What `Session.can` knows: run, continue (F5 in a pause), pause, toggle_pause, stop (also a loading), step, load
-(other models), edit (what is fixed for a run, models, prompt), change (live settings), pace, navigate, close."""
+"""What `Session.can` knows: run, continue (F5 in a pause), pause, toggle_pause, stop (also a loading), step, run_to (a
+stop condition), run_to_drift, check (what the caches hold), load (other models), edit (what is fixed for a run, models,
+prompt), change (live settings), pace, navigate, close."""
 
 
 class Session(QObject):
@@ -63,7 +74,8 @@ class Session(QObject):
     Signals: `state_changed` (a state of the worker; when a run is over, all its rounds were recorded before);
     `banner_changed`, `pair_changed`; `message` (kind, text): "error" for what the user can mend, "notice" for the
     rest, plain text; `progress_changed` (see `progress`); `memory_changed`; `configured` (`prompt` or `settings` of
-    the next run were set by `configure`); `described` (see `backend`); `run_ended` (the RecordedRun).
+    the next run were set by `configure`); `described` (see `backend`); `run_ended` (the RecordedRun);
+    `check_changed` (a check of the caches' contents was asked for, or is over; or how often they come was set).
     """
 
     state_changed = Signal(str)
@@ -75,6 +87,7 @@ class Session(QObject):
     configured = Signal()
     described = Signal()
     run_ended = Signal(object)
+    check_changed = Signal()
 
     def __init__(self, engine: Callable[[], Any] = EngineRoom, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -87,6 +100,7 @@ class Session(QObject):
         self.prompt = DEFAULT_PROMPT
         self.settings = Settings()
         self.pace = 0.0
+        self.check_every = 0
         self.progress: tuple[str, int, int] | None = None
         """(what, done, total) of a job under way; total 0: unknown."""
         self.failure = ""
@@ -118,6 +132,8 @@ class Session(QObject):
         self.worker.change_refused.connect(self._on_refused)
         self.worker.progress.connect(self._on_progress)
         self.worker.described.connect(self._on_described)
+        self.worker.checked.connect(self._on_checked)
+        self.worker.noted.connect(self._on_noted)
 
     # What may be done.
 
@@ -126,7 +142,16 @@ class Session(QObject):
         reason = _REFUSALS[action].get(self.state)
         if reason is None and action in _NEEDS_ROUNDS and (self.view.run is None or not len(self.view.run)):
             return NO_ROUNDS
+        if reason is None and action == "check":
+            reason = self._why_no_check()
+        if reason is None and action == "run_to_drift" and self.pair is not None and self.pair.draft is None:
+            return "There is no drafter, so nothing can drift."
         return reason
+
+    def _why_no_check(self) -> str | None:
+        if self.worker.checking:
+            return "A check is under way."
+        return None if self.state == "paused" or self.worker.can_check else NO_CACHES
 
     def _may(self, action: str) -> bool:
         reason = self.can(action)
@@ -138,6 +163,11 @@ class Session(QObject):
     def pausing(self) -> bool:
         """A pause stands, or was asked for and comes at the next round boundary."""
         return self.worker.pausing
+
+    @property
+    def why_paused(self) -> str:
+        """The stop condition that the round before the pause met, in words; "" without one."""
+        return self.worker.why_paused
 
     # What is done.
 
@@ -164,18 +194,25 @@ class Session(QObject):
             self.worker.load_toy()
 
     def start_run(
-        self, prompt: str | None = None, settings: Settings | None = None, pause_after: int | None = None
+        self,
+        prompt: str | None = None,
+        settings: Settings | None = None,
+        pause_after: int | None = None,
+        until: str | None = None,
     ) -> None:
-        """Run; without a pair the bundled one is loaded first. `pause_after`: pause after so many rounds."""
+        """Run; without a pair the bundled one is loaded first.
+
+        `pause_after`: pause after so many rounds; `until`: behind the one that meets this stop condition.
+        """
         if not self._may("run"):
             return
         self.prompt = self.prompt if prompt is None else prompt
         self.settings = self.settings if settings is None else settings
         if self.pair is None:
             self.worker.load(BUNDLED, BUNDLED)
-            self._then = lambda: self._run(pause_after)
+            self._then = lambda: self._run(pause_after, until)
         else:
-            self._run(pause_after)
+            self._run(pause_after, until)
 
     def run_pair(self, target: str = BUNDLED, draft: str | None = BUNDLED, pause_after: int | None = None) -> None:
         """Load this pair, then run `prompt` with `settings`."""
@@ -205,6 +242,28 @@ class Session(QObject):
             self.worker.step()
         else:
             self.start_run(prompt, settings, pause_after=1)
+
+    def run_to(self, condition: str, prompt: str | None = None, settings: Settings | None = None) -> None:
+        """Go on, or start a run, until a round meets a condition of `engine.breakpoints`; pause right behind it."""
+        if not self._may("run_to"):
+            return
+        if self.state in ("running", "paused"):
+            self.worker.run_to(condition)
+        else:
+            self.start_run(prompt, settings, until=condition)
+
+    def check_contents(self) -> None:
+        """Compare the logits of both caches with those of fresh ones; the result comes into the recording."""
+        if self._may("check"):
+            self.worker.check()
+            self.check_changed.emit()
+
+    def set_check_every(self, rounds: int) -> None:
+        """Check the caches' contents behind every so many rounds; 0: only when asked."""
+        if rounds != self.check_every:
+            self.check_every = rounds
+            self.worker.set_check_every(rounds)
+            self.check_changed.emit()
 
     def stop(self) -> None:
         """End the run at the next round boundary; ends a loading too."""
@@ -253,8 +312,18 @@ class Session(QObject):
         elif state in ("idle", "failed"):
             self._then = None
 
-    def _run(self, pause_after: int | None) -> None:
-        self.worker.run(self.prompt, self.settings, pause_after)
+    def _run(self, pause_after: int | None, until: str | None = None) -> None:
+        self.worker.run(self.prompt, self.settings, pause_after, until)
+
+    def _on_checked(self, failure: str) -> None:
+        if failure:
+            self.set_check_every(0)
+            self.message.emit("error", f"The caches' contents can't be checked: {failure}")
+        self._take_in(DRAIN_BUDGET)
+        self.check_changed.emit()
+
+    def _on_noted(self, text: str) -> None:
+        self.message.emit("notice", text)
 
     def _on_loaded(self, pair: PairSummary) -> None:
         self.pair = pair
@@ -309,10 +378,10 @@ class Session(QObject):
 
     def _frame(self) -> None:
         self._began = time.perf_counter()
-        # After a quiet time nothing competes: all panels are refreshed at once.
-        hurried = self._began - self._ended < 2 * LONGEST_FRAME
+        # In a pause or after a quiet time nothing competes: all panels are refreshed at once.
+        hurried = self.state == "running" and self._began - self._ended < 2 * LONGEST_FRAME
         if not self._take_in(DRAIN_BUDGET, hurried):
-            self.view.serve(WORK_BUDGET)
+            self.view.serve(WORK_BUDGET if hurried else None)
         self._painted_timer.start(0)  # comes after the paints that were asked for
 
     def _painted(self) -> None:
@@ -338,6 +407,8 @@ class Session(QObject):
             run = self._recorded[1]
             if isinstance(item, Round):
                 self._record(run, item)
+            elif isinstance(item, ContentCheck):
+                run.content_checks.append(item)
             else:
                 run.end = item
                 ended.append(run)

@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 from fakes import FakeRounds, fake_header, fake_run
-from PySide6.QtCore import QPointF, Qt
+from PySide6.QtCore import QEvent, QObject, QPointF, Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QMenu
+from PySide6.QtWidgets import QApplication, QMenu
 from scipy.stats import binomtest
 
 from app import theme
@@ -343,3 +343,30 @@ def test_the_plots_own_menu_never_shows(panel: AcceptancePanel) -> None:
     menus = panel.findChildren(QMenu)
     assert menus
     assert not any(menu.isVisible() for menu in menus)
+
+
+def test_the_plot_is_painted_once_a_change(qtbot, view: View, panel: AcceptancePanel) -> None:
+    run, source = RecordedRun(fake_header()), FakeRounds()
+    view.show_run(run)
+    run.append(source.next())
+    view.notify_advanced()
+    QApplication.processEvents()
+    paints: list[int] = []
+
+    class Paints(QObject):
+        def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+            if event.type() == QEvent.Type.Paint:
+                paints.append(len(run))
+            return False
+
+    watch = Paints(panel)
+    panel._plot.viewport().installEventFilter(watch)
+    for _ in range(5):
+        run.append(source.next())
+        view.notify_advanced()
+        for _ in range(3):
+            QApplication.processEvents()
+    view.select(2)
+    for _ in range(3):
+        QApplication.processEvents()
+    assert paints == [2, 3, 4, 5, 6, 6]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 from fakes import FakeRounds, end_run, fake_header, fake_run
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QFontMetrics
 
-from app.panels.kv_positions import BARS, CELLS, EMPTY, KvPositionsPanel, cell_text, layers_agree
-from app.panels.round_axis import RoundAxis
+from app.panels.kv_positions import BARS, CELLS, EMPTY, KvPositionsPanel, bars, cell_text, layers_agree
+from app.panels.round_axis import AxisMap, RoundAxis
 from app.view import View
 from engine.recording import RecordedRun
 
@@ -122,3 +123,18 @@ def test_the_main_cache_off_is_said(panel, view) -> None:
     run.append(dataclasses.replace(record, main_cache=dataclasses.replace(record.main_cache, end=3)))
     view.show_run(run)
     assert verdict(panel) == "▲ the main cache is off since round 0"
+
+
+def test_bars_that_touch_and_are_as_tall_are_one() -> None:
+    lefts = np.array([0, 2, 4, 6, 9, 12])
+    rights = np.array([2, 4, 6, 8, 11, 14])
+    assert bars(lefts, rights, np.array([3, 3, 0, 3, 3, 5])) == [(0, 4, 3), (6, 8, 3), (9, 11, 3), (12, 14, 5)]
+    assert bars(lefts, rights, np.zeros(6, np.int64)) == []
+
+
+@pytest.mark.parametrize("total", [1, 7, 300, 5000])
+def test_all_edges_are_the_edges_of_each(total: int) -> None:
+    axis = AxisMap(315, 1430, 0.0, float(total), (1430 - 315) / total, total)
+    indices = np.arange(total)
+    lefts, rights = axis.all_edges(indices)
+    assert list(zip(lefts.tolist(), rights.tolist(), strict=True)) == [axis.edges(i) for i in range(total)]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 from fakes import FakeRounds, fake_header, fake_run
-from PySide6.QtCore import QItemSelectionModel
-from PySide6.QtGui import QGuiApplication, Qt
+from PySide6.QtCore import QItemSelectionModel, QPoint
+from PySide6.QtGui import QGuiApplication, QImage, Qt
+from PySide6.QtWidgets import QDockWidget, QMainWindow
 
 from app.format import probability
+from app.layout import SPLITTER
+from app.panels.round_axis import RoundAxis
 from app.panels.rounds_model import COLUMNS, KEYS, RoundsModel, outcome_words
 from app.panels.rounds_table import ALWAYS, RoundsTablePanel
+from app.theme import DARK, LIGHT
 from app.view import View
 from engine.recording import RecordedRun
 
@@ -176,3 +180,61 @@ def test_painting_in_every_state(panel: RoundsTablePanel, view: View) -> None:
 def test_headers_and_keys_are_plain_and_unique() -> None:
     assert len(set(KEYS)) == len(COLUMNS)
     assert not any("<" in column.title + column.about for column in COLUMNS)
+
+
+def grabbed(panel: RoundsTablePanel, *, anew: bool = False) -> QImage:
+    if anew:
+        panel.table.forget_pictures()
+    return panel.table.viewport().grab().toImage()
+
+
+def test_rows_are_drawn_once_and_look_as_if_drawn_anew(panel: RoundsTablePanel, view: View, monkeypatch) -> None:
+    drawn: list[int] = []
+    paint = panel.delegate.paint_cell
+
+    def counted(painter, area, row, column, chosen) -> None:
+        if COLUMNS[column].key == "index":
+            drawn.append(row)
+        paint(painter, area, row, column, chosen)
+
+    monkeypatch.setattr(panel.delegate, "paint_cell", counted)
+    run = fake_run(12, legacy=True)
+    view.show_run(run)
+    view.select(3)
+    grabbed(panel)
+    assert set(drawn) == set(range(12))
+    drawn.clear()
+    view.select(5)
+    after = grabbed(panel)
+    assert sorted(set(drawn)) == [3, 5], "the row that was the cursor's, and the one that is"
+    drawn.clear()
+    assert grabbed(panel) == after
+    assert set(drawn) == {5}
+    assert grabbed(panel, anew=True) == after
+    for act in (
+        lambda: panel.restyle(DARK),
+        lambda: panel.restyle(LIGHT),
+        lambda: panel.resize(700, 300),
+        lambda: view.show_run(fake_run(12, seed=5)),
+    ):
+        act()
+        assert grabbed(panel) == grabbed(panel, anew=True)
+
+
+def test_the_gutters_below_end_where_the_table_ends(qtbot, view: View) -> None:
+    axis, window = RoundAxis.for_view(view), QMainWindow()
+    qtbot.addWidget(window)
+    left, right = QDockWidget("rounds", window), QDockWidget("other", window)
+    panel = RoundsTablePanel(view, left)
+    left.setWidget(panel)
+    for dock in (left, right):
+        window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, dock)
+    window.splitDockWidget(left, right, Qt.Orientation.Horizontal)
+    window.resize(1300, 500)
+    window.show()
+    for width in (300, 380):
+        window.resizeDocks([left, right], [width, 1300 - width], Qt.Orientation.Horizontal)
+        qtbot.waitUntil(lambda width=width: abs(panel.width() - width) < 4)
+        assert axis.gutter == panel.mapTo(window, QPoint(0, 0)).x() + panel.width() + SPLITTER
+    left.setFloating(True)
+    qtbot.waitUntil(lambda: axis.gutter == axis.usual_gutter)

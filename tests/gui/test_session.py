@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from PySide6.QtWidgets import QWidget
 
 from app import session as module
 from app.session import ACTIONS, Session
@@ -145,6 +146,58 @@ def test_costly_painting_slows_the_frames_not_the_engine(qtbot, session, script)
     session.stop()
     wait_for(qtbot, session, "ready")
     assert len(session.view.run) == len(script.named("round"))
+
+
+def test_panels_take_turns_at_full_speed_and_none_is_left_behind(qtbot, session, script, monkeypatch) -> None:
+    """With no time for panels one of them is refreshed a frame; when rounds cease, frames go on until all are."""
+    monkeypatch.setattr(module, "WORK_BUDGET", 0.0)
+    turns: list[tuple[float, str]] = []
+
+    class Panel(QWidget):
+        def refresh(self) -> None:
+            turns.append((session._began, self.objectName()))
+
+    for name in "abc":
+        panel = Panel()
+        panel.setObjectName(name)
+        qtbot.addWidget(panel)
+        panel.show()
+        session.view.join(panel, panel.refresh)
+    script.round_delay = 0.001
+    session.start_run()
+    qtbot.waitUntil(lambda: len({frame for frame, _ in turns}) > 8, timeout=5000)
+    frames = sorted({frame for frame, _ in turns})[2:-1]
+    assert [sum(frame == f for f, _ in turns) for frame in frames] == [1] * len(frames)
+    assert {name for frame, name in turns if frame in frames} == set("abc")
+    session.set_pace(60.0)
+    qtbot.waitUntil(lambda: not session.view.behind and not session._frame_timer.isActive(), timeout=5000)
+    assert session.state == "running"
+    turns.clear()
+    session.toggle_pause()
+    wait_for(qtbot, session, "paused")
+    session.step_round()
+    qtbot.waitUntil(lambda: len(turns) == 3, timeout=2000)
+    assert len({frame for frame, _ in turns}) == 1, "after a quiet time all at once"
+
+
+def test_a_pause_finds_no_panel_behind(qtbot, session, script, monkeypatch) -> None:
+    monkeypatch.setattr(module, "WORK_BUDGET", 0.0)
+    behind: list[bool] = []
+
+    class Panel(QWidget):
+        def refresh(self) -> None:
+            self.update()
+
+    for _ in range(3):
+        panel = Panel()
+        qtbot.addWidget(panel)
+        panel.show()
+        session.view.join(panel, panel.refresh)
+    session.state_changed.connect(lambda state: behind.append(session.view.behind) if state == "paused" else None)
+    script.round_delay = 0.001
+    session.start_run(pause_after=150)
+    wait_for(qtbot, session, "paused")
+    assert behind == [False]
 
 
 def test_nothing_ticks_in_a_pause(qtbot, paused) -> None:

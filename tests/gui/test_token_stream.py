@@ -292,3 +292,46 @@ def test_painting_every_row_of_every_rule(qtbot, panel: TokenStreamPanel, view: 
     assert panel.title_context() == ""
     assert panel.cell_at(QPoint(10, 10)) is None
     assert not panel.grab().isNull()
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1.5, 2.0])
+def test_a_kept_picture_of_a_chip_is_what_drawing_it_gives(qtbot, ratio: float) -> None:
+    painter_of_tokens = TokenPainter()
+    painter_of_tokens.set_vocabulary(fake_vocabulary())
+    tokens = [0, 9, len(fake_vocabulary()) - 1, len(fake_vocabulary()) - 2]
+
+    def drawn(draw) -> QImage:
+        image = QImage(round(1300 * ratio), round(200 * ratio), QImage.Format.Format_RGB32)
+        image.setDevicePixelRatio(ratio)
+        image.fill(QColor(painter_of_tokens.colours.base))
+        painter = QPainter(image)
+        for row, kind in enumerate(KINDS):
+            for at, token in enumerate(tokens):
+                for selected in (False, True):
+                    draw(painter, 10 + at * 320 + selected * 160, 3 + row * 24, token, kind, selected)
+        painter.end()
+        return image
+
+    def anew(painter, x, y, token, kind, selected) -> None:
+        painter_of_tokens.draw_chip(painter, x, y, token, kind, selected=selected, framed=False)
+
+    def kept(painter, x, y, token, kind, selected) -> None:
+        painter_of_tokens.put_chip(painter, x, y, token, kind, selected=selected)
+
+    for colours in (LIGHT, DARK):
+        painter_of_tokens.restyle(colours)
+        wanted = drawn(anew)
+        assert drawn(kept) == wanted, "drawn for the first time"
+        assert drawn(kept) == wanted, "from the pictures"
+    assert len(painter_of_tokens._pictures) == (0 if ratio == 1.5 else len(KINDS) * len(tokens) * 2)
+
+
+def test_no_more_than_so_many_pictures_are_kept(qtbot, monkeypatch) -> None:
+    monkeypatch.setattr(chips, "_PICTURE_LIMIT", 5)
+    tokens, image = TokenPainter(), QImage(100, 30, QImage.Format.Format_RGB32)
+    tokens.set_vocabulary(fake_vocabulary())
+    painter = QPainter(image)
+    for token in range(12):
+        tokens.put_chip(painter, 0, 3, token, "accepted")
+        assert len(tokens._pictures) <= 5
+    painter.end()
