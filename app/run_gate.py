@@ -7,15 +7,28 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from engine.breakpoints import STOP_CONDITIONS
+from engine.rounds import Round
+
 
 class RunGate:
     """One run's round boundary. The GUI thread sets it, the worker thread passes it; no call blocks the GUI.
 
     `on_parked` is called on the worker thread each time the run comes to stand in a pause. Times are seconds
-    of time.monotonic().
+    of time.monotonic(). `until`: the id of the stop condition that the run goes on to (`engine.breakpoints`), None
+    without one; `why`: what met it, "" before; anything that lets the run go on, or pauses it by hand, forgets both.
+    `check_every`: a content check is due behind every so many rounds; 0: never.
     """
 
-    def __init__(self, *, pace: float = 0.0, rounds: int | None = None, on_parked: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        *,
+        pace: float = 0.0,
+        rounds: int | None = None,
+        until: str | None = None,
+        check_every: int = 0,
+        on_parked: Callable[[], None],
+    ) -> None:
         self._changed = threading.Condition()
         self._allowance = rounds  # rounds that may still begin; None: no limit
         self._pace = pace
@@ -23,6 +36,10 @@ class RunGate:
         self._stopping = False
         self._parked = False
         self._changes: list[dict[str, Any]] = []
+        self._check_asked = False
+        self.until = until
+        self.why = ""
+        self.check_every = check_every
         self._on_parked = on_parked
 
     @property
@@ -44,14 +61,15 @@ class RunGate:
         """Begin no further round."""
         self._set(allowance=0)
 
-    def go(self) -> None:
-        """Take a pause back."""
-        self._set(allowance=None)
+    def go(self, until: str | None = None) -> None:
+        """Take a pause back; with a stop condition until a round meets it."""
+        self._set(allowance=None, until=until)
 
     def step(self) -> None:
         """Allow one round (one more, if rounds are allowed already), then pause."""
         with self._changed:
             self._allowance = (self._allowance or 0) + 1
+            self.until, self.why = None, ""
             self._changed.notify_all()
 
     def stop(self) -> None:
@@ -71,10 +89,38 @@ class RunGate:
         with self._changed:
             self._changes.append(changes)
 
-    def pass_boundary(self) -> bool:
-        """Worker thread: wait until a round may begin; False if the run shall end instead."""
+    def ask_check(self) -> None:
+        """Have the caches' contents checked at the boundary, also in a pause."""
+        with self._changed:
+            self._check_asked = True
+            self._changed.notify_all()
+
+    def watch(self, record: Round, before: Round | None) -> None:
+        """Worker thread, behind a round: pause there if it meets the stop condition."""
+        until = self.until
+        why = None if until is None else STOP_CONDITIONS[until].met(record, before)
+        if why is None:
+            return
+        with self._changed:
+            if self.until == until:  # unless a hand was quicker
+                self._allowance, self.until, self.why = 0, None, why
+
+    def pass_boundary(self, check: Callable[[], None] | None = None) -> bool:
+        """Worker thread: wait until a round may begin; False if the run shall end instead.
+
+        `check` is called, without holding up the GUI's calls, whenever a content check is asked for.
+        """
+        while not (passed := self._wait(check is not None)) and self._check_asked and check is not None:
+            self._check_asked = False
+            check()
+        return passed
+
+    def _wait(self, may_check: bool) -> bool:
+        """True: a round may begin; False: the run shall end, or a check comes first."""
         with self._changed:
             while not self._stopping:
+                if self._check_asked and may_check:
+                    return False
                 if self._allowance == 0:
                     self._park()
                     self._changed.wait()
@@ -85,6 +131,7 @@ class RunGate:
                 self._changed.wait(wait)
             self._parked = False
             if self._stopping:
+                self._check_asked = False
                 return False
             if self._allowance:
                 self._allowance -= 1
@@ -97,9 +144,10 @@ class RunGate:
             taken, self._changes = self._changes, []
         return taken
 
-    def _set(self, allowance: int | None) -> None:
+    def _set(self, allowance: int | None, until: str | None = None) -> None:
         with self._changed:
             self._allowance = allowance
+            self.until, self.why = until, ""
             # Forgetting the old stop lets a pause that follows at once be reported anew.
             self._parked = self._parked and allowance == 0
             self._changed.notify_all()

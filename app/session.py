@@ -43,7 +43,7 @@ _REFUSALS: dict[str, dict[str, str]] = {
     },
     "stop": {**dict.fromkeys(("idle", "ready", "failed"), NO_RUN), "stopping": "Stopping already."},
     "step": {"loading": LOADING, "running": "Pause first: a step is one round out of a pause."},
-    "run_to": {"loading": LOADING, "stopping": "The run is stopping."},
+    "run_to": {"loading": LOADING},
     "check": {
         "idle": NO_CACHES,
         "loading": LOADING,

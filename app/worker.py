@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from PySide6.QtCore import QObject, Qt, Signal
 
 from app.run_gate import RunGate
-from engine.rounds import ModelInfo, Round, RunEnd, RunHeader
+from engine.breakpoints import STOP_CONDITIONS
+from engine.rounds import ContentCheck, ModelInfo, Round, RunEnd, RunHeader
 from engine.settings import Settings
 from engine.text import Vocabulary
 
@@ -50,7 +51,7 @@ class Delivery(NamedTuple):
     """One item of a run on its way to the GUI thread, with the id that its run's header carries."""
 
     run_id: int
-    item: RunHeader | Round | RunEnd
+    item: RunHeader | Round | RunEnd | ContentCheck
 
 
 class EngineRoom:
@@ -137,8 +138,11 @@ class Worker(QObject):
     Signals: `state_changed` (one of STATES), `loaded` (PairSummary), `load_failed`, `run_failed` (plain text),
     `change_refused` (plain text: the engine wouldn't have a live change; the run goes on as it was),
     `progress` (what, done, total), `described` (MLX version, device and BLAS), `arrived` (the deque isn't empty
-    any more: call `drain`). They are emitted by the GUI thread whatever they are connected to.
-    `failure`: what the last command failed of. `memory`: (active, cache) bytes of MLX as the thread last saw it.
+    any more: call `drain`), `checked` (a content check that was asked for is over; what it failed of, or ""),
+    `noted` (what became of a stop condition that didn't pause the run). They are emitted by the GUI thread whatever
+    they are connected to. `failure`: what the last command failed of. `memory`: (active, cache) bytes of MLX as the
+    thread last saw it. `checking`: a content check is asked for and not over. `can_check`: a run ended whose caches
+    are still there.
     """
 
     state_changed = Signal(str)
@@ -149,6 +153,8 @@ class Worker(QObject):
     progress = Signal(str, object, object)  # object: Qt's int has 32 bits, these may be bytes
     described = Signal(str, str)
     arrived = Signal()
+    checked = Signal(str)
+    noted = Signal(str)
 
     _posted = Signal(str, object)
     _woken = Signal()
@@ -160,6 +166,10 @@ class Worker(QObject):
         self.memory = (0, 0)
         self._engine = engine
         self._pace = 0.0
+        self._check_every = 0
+        self.checking = False
+        self.can_check = False
+        self._kept: _Run | None = None  # the worker thread's: the last run, for checks of its caches
         self._pair_loaded = False
         self._command = 0  # number of the last command; only its outcome decides the state
         self._gate: RunGate | None = None
@@ -193,11 +203,27 @@ class Worker(QObject):
         """Load the 6-token toy."""
         self._queue_load(lambda room, progress: room.load_toy())
 
-    def run(self, prompt: str | Sequence[int], settings: Settings, pause_after: int | None = None) -> None:
-        """Start a run; with `pause_after` it pauses after so many rounds. A run that is stopping ends first."""
+    def run(
+        self,
+        prompt: str | Sequence[int],
+        settings: Settings,
+        pause_after: int | None = None,
+        until: str | None = None,
+    ) -> None:
+        """Start a run; it pauses after `pause_after` rounds, or behind the one that meets the condition `until`.
+
+        A run that is stopping ends first.
+        """
         self._refuse_in("running", "paused", "loading")
         number = self._next_command()
-        self._gate = RunGate(pace=self._pace, rounds=pause_after, on_parked=partial(self._post, "parked", number))
+        self._gate = RunGate(
+            pace=self._pace,
+            rounds=pause_after,
+            until=until,
+            check_every=self._check_every,
+            on_parked=partial(self._post, "parked", number),
+        )
+        self.can_check = False
         self._commands.put(partial(self._do_run, number, self._gate, prompt, settings))
         self._enter("running")
 
@@ -217,6 +243,32 @@ class Worker(QObject):
         if self._gate is not None and self.state in ("running", "paused"):
             self._gate.go()
             self._enter("running")
+
+    def run_to(self, condition: str) -> None:
+        """Go on until a round meets a stop condition (engine.breakpoints), and pause right behind it."""
+        if self._gate is not None and self.state in ("running", "paused"):
+            self._gate.go(until=condition)
+            self._enter("running")
+
+    @property
+    def why_paused(self) -> str:
+        """What the round before the pause met, or "" where a hand asked for the pause."""
+        return self._gate.why if self._gate is not None and self.state == "paused" else ""
+
+    def check(self) -> None:
+        """Check what the caches hold: in a pause, or where `can_check`; `checked` says that it is over."""
+        if self.state == "paused" and self._gate is not None:
+            self.checking = True
+            self._gate.ask_check()
+        elif self.state == "ready" and self.can_check:
+            self.checking = True
+            self._commands.put(self._do_check)
+
+    def set_check_every(self, rounds: int) -> None:
+        """Check what the caches hold behind every so many rounds, 0: never; takes effect at once."""
+        self._check_every = rounds
+        if self._gate is not None:
+            self._gate.check_every = rounds
 
     def step(self) -> None:
         """From a pause: exactly one round (the state stays `paused`). While running: pause after the next round."""
@@ -302,9 +354,16 @@ class Worker(QObject):
                 self._enter("paused")
         elif kind == "load over":
             self._after_load(*payload)
+        elif kind == "checked":
+            self._after_check(payload)
+        elif kind == "noted":
+            self.noted.emit(payload)
         elif kind == "run over":
-            number, failure = payload
+            number, failure, kept = payload
+            self.can_check = kept and number == self._command
             self._finish(number, failure, self.run_failed)
+            if self.checking:
+                self._after_check("")  # the run was stopped before its turn came
         else:
             raise ValueError(kind)
 
@@ -312,8 +371,13 @@ class Worker(QObject):
         self._loads.pop(number, None)
         self._pair_loaded = self._pair_loaded or pair is not None
         if pair is not None:
+            self.can_check = False
             self.loaded.emit(pair)
         self._finish(number, failure, self.load_failed)
+
+    def _after_check(self, failure: str) -> None:
+        self.checking = False
+        self.checked.emit(failure)
 
     def _finish(self, number: int, failure: str | None, failed: Any) -> None:
         # A newer command has set a state of its own; the older one's end must not disturb it.
@@ -336,6 +400,7 @@ class Worker(QObject):
             log.exception("the engine's thread ended by a fault of its own")
             self._post("load over", (self._command, None, "The engine's thread ended; see the log."))
         finally:
+            self._kept = None  # its arrays must die on this thread
             if room is not None:
                 room.close()
 
@@ -343,7 +408,7 @@ class Worker(QObject):
         if not self._closing.is_set():
             self._posted.emit(kind, payload)
 
-    def _deliver(self, run_id: int, item: RunHeader | Round | RunEnd) -> None:
+    def _deliver(self, run_id: int, item: RunHeader | Round | RunEnd | ContentCheck) -> None:
         self._out.append(Delivery(run_id, item))
         # One signal per drain, not per round: a queued signal costs ten times a deque's append.
         if not self._wake_sent.is_set() and not self._closing.is_set():
@@ -365,6 +430,7 @@ class Worker(QObject):
                 reporter.report("Loading", 0, 0)
                 self._post("described", room.describe())
                 pair = load(room, reporter.report)
+                self._kept = None
                 self.memory = room.memory_bytes()
         except Exception as error:
             # A loader that was told to stop raises an error of its own; the flag tells it from others.
@@ -376,7 +442,7 @@ class Worker(QObject):
         self._post("load over", (number, pair, failure))
 
     def _do_run(self, number: int, gate: RunGate, prompt: str | Sequence[int], settings: Settings, room: Any) -> None:
-        failure = None
+        failure = self._kept = None
         if not gate.stopping:
             run = _Run(number, gate, partial(self._deliver, number), self._post)
             try:
@@ -384,12 +450,18 @@ class Worker(QObject):
                 for _ in run.rounds():
                     self._look_at_memory(room, run)
                 failure = run.finish()
+                self._kept = run if run.can_check else None
             except Exception as error:
                 log.log(_level(error), "the run failed", exc_info=True)
                 failure = plain_message(error)
                 run.abandon(failure)
             self.memory = room.memory_bytes() if run.header is not None else self.memory
-        self._post("run over", (number, failure))
+        self._post("run over", (number, failure, self._kept is not None))
+
+    def _do_check(self, room: Any) -> None:
+        failure = self._kept.check() if self._kept is not None else ""
+        self.memory = room.memory_bytes()
+        self._post("checked", failure)
 
     def _look_at_memory(self, room: Any, run: _Run) -> None:
         now = time.monotonic()
@@ -427,6 +499,7 @@ class _Run:
         self.run_id, self.gate, self.deliver, self.post = run_id, gate, deliver, post
         self.header: RunHeader | None = None
         self.looked = 0.0
+        self.can_check = False
         self._generator: Any = None
         self._began = time.perf_counter()
 
@@ -443,9 +516,9 @@ class _Run:
 
     def rounds(self) -> Iterator[Round]:
         """Deliver round after round until the run ends by itself or is stopped."""
-        source = self._generator.rounds()
+        source, before = self._generator.rounds(), None
         while self._generator.end is None:
-            if not self.gate.pass_boundary():
+            if not self.gate.pass_boundary(self._check_as_asked):
                 self._generator.cancel()
             for changes in self.gate.take_changes():
                 self._change(changes)
@@ -453,7 +526,29 @@ class _Run:
             if record is None:
                 return
             self.deliver(record)
+            self.gate.watch(record, before)
+            before, self.can_check = record, True
+            self._check_in_turn(record)
             yield record
+
+    def check(self) -> str:
+        """Check what both caches hold, and deliver the result; gives what it failed of, or ""."""
+        try:
+            self.deliver(self._generator.check_contents())
+        except Exception as error:
+            log.log(_level(error), "the check of the caches' contents failed", exc_info=True)
+            return plain_message(error)
+        return ""
+
+    def _check_as_asked(self) -> None:
+        self.post("checked", self.check())
+
+    def _check_in_turn(self, record: Round) -> None:
+        every, end = self.gate.check_every, self._generator.end
+        failed = end is not None and end.finish_reason == "error"
+        if every and (record.index + 1) % every == 0 and not failed and (failure := self.check()):
+            self.gate.check_every = 0
+            self.post("checked", failure)
 
     def _change(self, changes: dict[str, Any]) -> None:
         try:
@@ -465,7 +560,14 @@ class _Run:
         """Deliver the end; returns what failed, if the engine says so."""
         end: RunEnd = self._generator.end
         self.deliver(end)
-        return end.notice if end.finish_reason == "error" else None
+        gate = self.gate
+        if gate.why:
+            self.post("noted", f"Run ended: {gate.why}, which was its last.")
+        elif gate.until is not None and not gate.stopping:
+            self.post("noted", f"The run ended without {STOP_CONDITIONS[gate.until].title}.")
+        failed = end.finish_reason == "error"
+        self.can_check = self.can_check and not failed
+        return end.notice if failed else None
 
     def abandon(self, failure: str) -> None:
         """Close the recorded run after an exception: a header that went out gets its end."""

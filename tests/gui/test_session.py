@@ -47,13 +47,13 @@ def paused(qtbot, session: Session) -> Session:
 
 
 POSSIBLE = {
-    "idle": {"run", "step", "load", "edit", "change", "pace", "close"},
+    "idle": {"run", "run_to", "run_to_drift", "step", "load", "edit", "change", "pace", "close"},
     "loading": {"stop", "load", "edit", "change", "pace", "close"},
-    "ready": {"run", "step", "load", "edit", "change", "pace", "close"},
-    "running": {"pause", "toggle_pause", "stop", "change", "pace", "close"},
-    "paused": {"continue", "toggle_pause", "stop", "step", "change", "pace", "close"},
-    "stopping": {"run", "step", "load", "edit", "change", "pace", "close"},
-    "failed": {"run", "step", "load", "edit", "change", "pace", "close"},
+    "ready": {"run", "run_to", "run_to_drift", "step", "load", "edit", "change", "pace", "close"},
+    "running": {"run_to", "run_to_drift", "pause", "toggle_pause", "stop", "change", "pace", "close"},
+    "paused": {"continue", "run_to", "run_to_drift", "check", "toggle_pause", "stop", "step", "change", "pace", "close"},
+    "stopping": {"run", "run_to", "run_to_drift", "step", "load", "edit", "change", "pace", "close"},
+    "failed": {"run", "run_to", "run_to_drift", "step", "load", "edit", "change", "pace", "close"},
 }
 
 
