@@ -9,12 +9,12 @@ from PySide6.QtGui import QGuiApplication, QImage, Qt
 from PySide6.QtWidgets import QDockWidget, QMainWindow
 
 from app.format import probability
-from app.layout import SPLITTER
 from app.panels.round_axis import RoundAxis
 from app.panels.rounds_model import COLUMNS, KEYS, RoundsModel, outcome_words
 from app.panels.rounds_table import ALWAYS, RoundsTablePanel
 from app.theme import DARK, LIGHT
 from app.view import View
+from app.workspaces import SPLITTER
 from engine.recording import RecordedRun
 
 
@@ -211,6 +211,10 @@ def test_rows_are_drawn_once_and_look_as_if_drawn_anew(panel: RoundsTablePanel, 
     assert grabbed(panel) == after
     assert set(drawn) == {5}
     assert grabbed(panel, anew=True) == after
+    panel.table.clearSelection()
+    grabbed(panel)
+    view.select(7)
+    assert grabbed(panel) == grabbed(panel, anew=True), "the cursor's row is marked without being selected, too"
     for act in (
         lambda: panel.restyle(DARK),
         lambda: panel.restyle(LIGHT),
