@@ -12,10 +12,7 @@ from engine.backend import mx
 from engine.models import LanguageModel, Pair
 from engine.rounds import ModelInfo
 from engine.text import toy_vocabulary
-
-WORDS = (" the", " cat", " sat", " on", " a", " mat")
-TARGET_LOGITS = (2.0, 1.0, 0.5, 0.0, -0.5, -1.0)
-DRAFT_LOGITS = (1.4, 1.3, 0.2, 0.6, -0.3, -0.8)
+from engine.toy_tables import DRAFT_LOGITS, TARGET_LOGITS, WORDS
 
 
 class ToyCache:

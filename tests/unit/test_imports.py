@@ -15,7 +15,15 @@ import pytest
 import resources as data
 
 ROOT = Path(__file__).parents[2]
-CONTRACTS = ["engine", "engine.settings", "engine.rounds", "engine.recording", "engine.statistics", "engine.text"]
+CONTRACTS = [
+    "engine",
+    "engine.settings",
+    "engine.rounds",
+    "engine.recording",
+    "engine.statistics",
+    "engine.text",
+    "engine.goodness",
+]
 
 
 def modules_after(*names: str) -> set[str]:
