@@ -43,6 +43,7 @@ from app.status_bar import StatusBar
 from app.view import View
 from app.window_dialogs import WindowDialogs
 from app.worker import BUNDLED
+from app.workspaces import WORKSPACES
 from engine.recording import RecordedRun
 from engine.settings import SettingsError
 
@@ -101,7 +102,7 @@ class MainWindow(QMainWindow):
         self._make_top()
         self.setCentralWidget(self.start_page)
         self._make_docks()
-        self.arrangement = Arrangement(self, self.docks, self._dock_height)
+        self.arrangement = Arrangement(self, self.docks, self._dock_height, WORKSPACES["inspect"])
         self._make_bottom()
         self.toast = Toast(self)
         self._make_menus()

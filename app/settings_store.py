@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from PySide6.QtCore import QByteArray, QSettings
 
-SCHEMA = 1
+SCHEMA = 2
 """Raise it when docks or their names change: an older layout is then forgotten, not misread."""
 
 
@@ -17,12 +17,12 @@ class SettingsStore:
     def _is_current(self) -> bool:
         return str(self._settings.value("schema", "")) == str(SCHEMA)
 
-    def save_layout(self, geometry: QByteArray | None, state: QByteArray | None) -> None:
-        """Keep the window's place and the docks' arrangement; None keeps what was there."""
+    def save_layout(self, geometry: QByteArray | None, state: QByteArray | None, workspace: str = "inspect") -> None:
+        """Keep the window's place and the docks' arrangement in a workspace; None keeps what was there."""
         if not self._is_current():
             self._settings.remove("layout")
         self._settings.setValue("schema", SCHEMA)
-        for name, value in (("geometry", geometry), ("docks", state)):
+        for name, value in (("geometry", geometry), (f"docks/{workspace}", state)):
             if value is not None:
                 self._settings.setValue(f"layout/{name}", value)
         self._settings.sync()
@@ -30,12 +30,23 @@ class SettingsStore:
     def geometry(self) -> QByteArray | None:
         return self._bytes("layout/geometry")
 
-    def docks(self) -> QByteArray | None:
-        return self._bytes("layout/docks")
+    def docks(self, workspace: str = "inspect") -> QByteArray | None:
+        """The arrangement of a workspace's docks, None where it is the default one."""
+        return self._bytes(f"layout/docks/{workspace}")
 
-    def forget_docks(self) -> None:
-        """The default layout from now on."""
-        self._settings.remove("layout/docks")
+    def forget_docks(self, workspace: str = "inspect") -> None:
+        """A workspace's default layout from now on."""
+        self._settings.remove(f"layout/docks/{workspace}")
+
+    @property
+    def workspace(self) -> str | None:
+        """The workspace that was in use last, by its id."""
+        value = self._settings.value("layout/workspace") if self._is_current() else None
+        return value if isinstance(value, str) else None
+
+    @workspace.setter
+    def workspace(self, name: str) -> None:
+        self._settings.setValue("layout/workspace", name)
 
     def _bytes(self, name: str) -> QByteArray | None:
         value = self._settings.value(name) if self._is_current() else None

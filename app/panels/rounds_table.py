@@ -36,12 +36,12 @@ from PySide6.QtWidgets import (
 
 from app import theme
 from app.format import count
-from app.layout import SPLITTER
 from app.panels.chips import TokenPainter, colour, draw_glyph, glyph_size
 from app.panels.round_axis import RoundAxis
 from app.panels.rounds_model import COLUMNS, KEYS, Index, RoundsModel
 from app.theme import Palette
 from app.view import View
+from app.workspaces import SPLITTER
 from engine.rounds import Round
 
 EMPTY = "Press Run: each round of drafting and testing becomes one line here."

@@ -13,7 +13,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QLabel, QToolButton
 from pytestqt.qtbot import QtBot
 
-from app import layout, theme
+from app import theme
 from app.actions import ACTIONS, BY_NAME, MENUS
 from app.dialogs import help_viewer
 from app.dialogs.help_viewer import HelpViewer
@@ -28,6 +28,7 @@ from app.notices import CHANGES, DRIFT, KILL_SWITCH, MAIN_REWIND, NOT_LOSSLESS, 
 from app.panels.banner import Banner
 from app.settings_store import SCHEMA, SettingsStore
 from app.worker import HUB_PREFIX
+from app.workspaces import SPLITTER, WORKSPACES
 from engine.settings import Settings
 from tests.gui.fake_engine import Script
 from tests.gui.fakes import end_run, fake_run
@@ -189,7 +190,7 @@ def test_no_dock_is_cut_off_or_lies_over_another(qtbot: QtBot, open_window: Open
 def test_no_share_of_a_tiny_window_comes_to_nothing(open_window: Opener, size: tuple[int, int]) -> None:
     window = open_window()
     show_run(window, fake_run(6))
-    layout.size(window, window.docks, *size)  # Qt's complaint would fail the test
+    WORKSPACES["inspect"].share(window, window.docks, *size)  # Qt's complaint would fail the test
     assert all(dock.isVisible() for dock in window.docks.values())
 
 
@@ -266,7 +267,7 @@ def test_the_default_layout_is_the_same_however_the_window_came_to_its_size(
 
 def _drag(qtbot: QtBot, window: MainWindow, by: int) -> None:
     rounds, handle = window.docks["rounds"].geometry(), window.windowHandle()
-    start = QPoint(rounds.right() + layout.SPLITTER // 2, rounds.center().y())
+    start = QPoint(rounds.right() + SPLITTER // 2, rounds.center().y())
     left, none = Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
     QTest.mousePress(handle, left, none, start)
     QTest.mouseMove(handle, start + QPoint(by // 2, 0))
