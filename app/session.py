@@ -9,6 +9,7 @@ from typing import Any
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from app.headless.request import DEFAULT_PROMPT, TOY_PROMPT
+from app.jobs import Job, Steps
 from app.view import View
 from app.worker import BUNDLED, EngineRoom, PairSummary, Worker
 from engine.recording import RecordedRun, Recording
@@ -61,11 +62,13 @@ _REFUSALS: dict[str, dict[str, str]] = {
     "close": {},
 }
 _REFUSALS["run_to_drift"] = _REFUSALS["run_to"]
+_REFUSALS["job"] = {"loading": LOADING, "running": STANDING, "paused": STANDING, "stopping": "The run is stopping."}
+_NOT_IN_A_JOB = ("run", "step", "run_to", "run_to_drift", "check", "load", "job")
 _NEEDS_ROUNDS = ("navigate",)
 ACTIONS = tuple(_REFUSALS)
 """What `Session.can` knows: run, continue (F5 in a pause), pause, toggle_pause, stop (also a loading), step, run_to (a
 stop condition), run_to_drift, check (what the caches hold), load (other models), edit (what is fixed for a run, models,
-prompt), change (live settings), pace, navigate, close."""
+prompt), change (live settings), pace, navigate, close, job (a lab's work on the engine's thread)."""
 
 
 class Session(QObject):
@@ -114,6 +117,7 @@ class Session(QObject):
         self._then: Callable[[], None] | None = None
         self._prompt_before_toy: str | None = None
         self._recorded: tuple[int, RecordedRun] | None = None
+        self._job: Job | None = None
         self._began = 0.0
         self._ended = 0.0
         self._next_frame = 0.0
@@ -134,12 +138,18 @@ class Session(QObject):
         self.worker.described.connect(self._on_described)
         self.worker.checked.connect(self._on_checked)
         self.worker.noted.connect(self._on_noted)
+        self.worker.job_changed.connect(self._on_job)
 
     # What may be done.
 
     def can(self, action: str) -> str | None:
         """None if the action (one of ACTIONS) is possible now, else the reason why not: for the tooltip."""
         reason = _REFUSALS[action].get(self.state)
+        job = self.worker.job
+        if job is not None and action in _NOT_IN_A_JOB:
+            return f"{job.title} is at work: stop it first."
+        if job is not None and action == "stop":
+            return None
         if reason is None and action in _NEEDS_ROUNDS and (self.view.run is None or not len(self.view.run)):
             return NO_ROUNDS
         if reason is None and action == "check":
@@ -265,11 +275,23 @@ class Session(QObject):
             self.worker.set_check_every(rounds)
             self.check_changed.emit()
 
+    def start_job(self, title: str, steps: Steps) -> Job | None:
+        """Have the engine's thread work at something else than a run (see `Job`); None if that can't be now."""
+        if not self._may("job"):
+            return None
+        job = self._job = self.worker.start_job(title, steps)
+        job.progressed.connect(self._on_job_progress)
+        self._set_progress((title, 0, 0))
+        return job
+
     def stop(self) -> None:
-        """End the run at the next round boundary; ends a loading too."""
+        """End the run at the next round boundary; ends a loading or a job too."""
         if self._may("stop"):
             self._then = None
-            self.worker.stop()
+            if self.worker.job is not None:
+                self.worker.job.cancel()
+            else:
+                self.worker.stop()
 
     def change(self, **live: Any) -> None:
         """Change live settings (engine.settings.LIVE_FIELDS): of the run that stands, and of the next."""
@@ -321,6 +343,19 @@ class Session(QObject):
             self.message.emit("error", f"The caches' contents can't be checked: {failure}")
         self._take_in(DRAIN_BUDGET)
         self.check_changed.emit()
+
+    def _on_job(self) -> None:
+        over, self._job = self._job, self.worker.job
+        if self._job is None:
+            self._set_progress(None)
+            self._refresh_memory()
+        self.state_changed.emit(self.state)  # the state stays, but not what may be done
+        if over is not None and over.failure:
+            self.message.emit("error", f"{over.title} failed.\n\n{over.failure}")
+
+    def _on_job_progress(self, done: int, total: int) -> None:
+        if self.worker.job is not None:
+            self._set_progress((self.worker.job.title, done, total))
 
     def _on_noted(self, text: str) -> None:
         self.message.emit("notice", text)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from PySide6.QtCore import QObject, Qt, Signal
 
+from app.jobs import Job, Steps
 from app.run_gate import RunGate
 from engine.breakpoints import STOP_CONDITIONS
 from engine.rounds import ContentCheck, ModelInfo, Round, RunEnd, RunHeader
@@ -139,10 +140,10 @@ class Worker(QObject):
     `change_refused` (plain text: the engine wouldn't have a live change; the run goes on as it was),
     `progress` (what, done, total), `described` (MLX version, device and BLAS), `arrived` (the deque isn't empty
     any more: call `drain`), `checked` (a content check that was asked for is over; what it failed of, or ""),
-    `noted` (what became of a stop condition that didn't pause the run). They are emitted by the GUI thread whatever
-    they are connected to. `failure`: what the last command failed of. `memory`: (active, cache) bytes of MLX as the
-    thread last saw it. `checking`: a content check is asked for and not over. `can_check`: a run ended whose caches
-    are still there.
+    `noted` (what became of a stop condition that didn't pause the run), `job_changed` (`job` is another one, or
+    none). They are emitted by the GUI thread whatever they are connected to.
+    `failure`: what the last command failed of. `memory`: (active, cache) bytes of MLX as the thread last saw it.
+    `checking`: a content check is asked for and not over. `can_check`: a run ended whose caches are still there.
     """
 
     state_changed = Signal(str)
@@ -155,6 +156,7 @@ class Worker(QObject):
     arrived = Signal()
     checked = Signal(str)
     noted = Signal(str)
+    job_changed = Signal()
 
     _posted = Signal(str, object)
     _woken = Signal()
@@ -171,6 +173,7 @@ class Worker(QObject):
         self.can_check = False
         self._kept: _Run | None = None  # the worker thread's: the last run, for checks of its caches
         self._pair_loaded = False
+        self.job: Job | None = None
         self._command = 0  # number of the last command; only its outcome decides the state
         self._gate: RunGate | None = None
         self._loads: dict[int, threading.Event] = {}  # loads not yet over, with their cancel flags
@@ -215,6 +218,7 @@ class Worker(QObject):
         A run that is stopping ends first.
         """
         self._refuse_in("running", "paused", "loading")
+        self._refuse_in_job()
         number = self._next_command()
         self._gate = RunGate(
             pace=self._pace,
@@ -285,6 +289,16 @@ class Worker(QObject):
                 cancelled.set()
             self._enter("stopping")
 
+    def start_job(self, title: str, steps: Steps) -> Job:
+        """Run a job on the engine's thread: one at a time, and only while no run and no loading goes."""
+        self._refuse_in("running", "paused", "stopping", "loading")
+        self._refuse_in_job()
+        self.job = Job(title, steps, self)
+        self.job.over.connect(self._on_job_over)
+        self._commands.put(partial(self._do_job, self.job))
+        self.job_changed.emit()
+        return self.job
+
     def set_pace(self, seconds_between_rounds: float) -> None:
         """Least seconds from one round's beginning to the next; 0 is full speed. Takes effect at once."""
         self._pace = seconds_between_rounds
@@ -297,6 +311,8 @@ class Worker(QObject):
             self._closing.set()
             if self._gate is not None:
                 self._gate.stop()
+            if self.job is not None:
+                self.job.close()
             for cancelled in self._loads.values():
                 cancelled.set()
             self._commands.put(None)
@@ -327,8 +343,19 @@ class Worker(QObject):
         if self._closing.is_set() or self.state in states:
             raise RuntimeError(f"not possible while {'closing' if self._closing.is_set() else self.state}")
 
+    def _refuse_in_job(self) -> None:
+        if self.job is not None:
+            raise RuntimeError(f"not possible during a job: {self.job.title}")
+
+    def _on_job_over(self) -> None:
+        job, self.job = self.job, None
+        if job is not None:
+            job.deleteLater()
+        self.job_changed.emit()
+
     def _queue_load(self, load: Callable[[Any, Progress], PairSummary]) -> None:
         self._refuse_in("running", "paused")
+        self._refuse_in_job()
         number = self._next_command()
         cancelled = self._loads[number] = threading.Event()
         self._commands.put(partial(self._do_load, number, cancelled, load))
@@ -457,6 +484,11 @@ class Worker(QObject):
                 run.abandon(failure)
             self.memory = room.memory_bytes() if run.header is not None else self.memory
         self._post("run over", (number, failure, self._kept is not None))
+
+    def _do_job(self, job: Job, room: Any) -> None:
+        failure = job.work(room)
+        self.memory = room.memory_bytes()
+        job.tell_end(failure)
 
     def _do_check(self, room: Any) -> None:
         failure = self._kept.check() if self._kept is not None else ""

@@ -47,13 +47,24 @@ def paused(qtbot, session: Session) -> Session:
 
 
 POSSIBLE = {
-    "idle": {"run", "run_to", "run_to_drift", "step", "load", "edit", "change", "pace", "close"},
+    "idle": {"run", "run_to", "run_to_drift", "step", "load", "edit", "change", "pace", "close", "job"},
     "loading": {"stop", "load", "edit", "change", "pace", "close"},
-    "ready": {"run", "run_to", "run_to_drift", "step", "load", "edit", "change", "pace", "close"},
+    "ready": {"run", "run_to", "run_to_drift", "step", "load", "edit", "change", "pace", "close", "job"},
     "running": {"run_to", "run_to_drift", "pause", "toggle_pause", "stop", "change", "pace", "close"},
-    "paused": {"continue", "run_to", "run_to_drift", "check", "toggle_pause", "stop", "step", "change", "pace", "close"},
+    "paused": {
+        "continue",
+        "run_to",
+        "run_to_drift",
+        "check",
+        "toggle_pause",
+        "stop",
+        "step",
+        "change",
+        "pace",
+        "close",
+    },
     "stopping": {"run", "run_to", "run_to_drift", "step", "load", "edit", "change", "pace", "close"},
-    "failed": {"run", "run_to", "run_to_drift", "step", "load", "edit", "change", "pace", "close"},
+    "failed": {"run", "run_to", "run_to_drift", "step", "load", "edit", "change", "pace", "close", "job"},
 }
 
 
