@@ -26,16 +26,18 @@ class Ledger:
     draft_expected: int
 
 
-def ledger_after(header: RunHeader, rounds: Sequence[Round], index: int) -> Ledger:
+def ledger_after(
+    header: RunHeader, rounds: Sequence[Round], index: int, known: tuple[int, Ledger] | None = None
+) -> Ledger:
     """The ledger behind round `index`, of the run's header and its rounds 0..index at least; -1: behind the prompt.
 
-    Costs a walk over the rounds before it.
+    Costs a walk over the rounds before it, or those behind `known`: an earlier round with its ledger.
     """
-    committed = list(header.prompt_tokens)
-    main = committed[:-1]
-    draft = None if header.draft is None else committed[:-1]
-    main_expected = draft_expected = len(main)
-    for number in range(index + 1):
+    start, ledger = known if known is not None else (-1, _behind_the_prompt(header))
+    committed, main = list(ledger.committed), list(ledger.main)
+    draft = None if ledger.draft is None else list(ledger.draft)
+    main_expected, draft_expected = ledger.main_expected, ledger.draft_expected
+    for number in range(start + 1, index + 1):
         record = rounds[number]
         drafted = [d.token for d in record.drafts]
         _refeed(main, record.main_cache, committed)
@@ -51,6 +53,17 @@ def ledger_after(header: RunHeader, rounds: Sequence[Round], index: int) -> Ledg
         committed += [e.token for e in record.emitted]
         main_expected = record.main_cache.expected_end
     return Ledger(tuple(committed), tuple(main), main_expected, None if draft is None else tuple(draft), draft_expected)
+
+
+def lawful_ledger(header: RunHeader, committed: Sequence[int], main: int, draft: int) -> Ledger:
+    """The ledger of two caches that hold so many of the committed tokens, and nothing else."""
+    held = tuple(committed)
+    return Ledger(held, held[:main], main, None if header.draft is None else held[:draft], draft)
+
+
+def _behind_the_prompt(header: RunHeader) -> Ledger:
+    read = len(header.prompt_tokens) - 1
+    return lawful_ledger(header, header.prompt_tokens, read, read)
 
 
 def _refeed(held: list[int], cache: CachePositions, committed: list[int]) -> None:

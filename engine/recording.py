@@ -14,7 +14,7 @@ import numpy.typing as npt
 from engine.alternatives import Alternatives
 from engine.evidence import AcceptIdentity, Meters, why_no_proposal_meter
 from engine.invariants import InvariantLog
-from engine.ledger import Ledger, ledger_after
+from engine.ledger import Ledger, lawful_ledger, ledger_after
 from engine.rounds import ContentCheck, Round, RunEnd, RunHeader
 from engine.statistics import Statistics
 
@@ -143,9 +143,26 @@ class RecordedRun:
         settings = self.header.settings
         return why_no_proposal_meter(rule, settings.drafter != "no-q", settings.one_hot_q)
 
-    def ledger(self, index: int) -> Ledger:
-        """What both caches held behind round `index`; -1: behind the prompt."""
-        return ledger_after(self.header, self._rounds, index)
+    def ledger(self, index: int, known: tuple[int, Ledger] | None = None) -> Ledger:
+        """What both caches held behind round `index`; -1: behind the prompt.
+
+        Costs a walk from the last round behind which both were right, or from `known`: a round with its ledger.
+        """
+        if known is not None and known[0] > index:
+            known = None
+        right = self._last_right(index)
+        if right >= 0 and (known is None or known[0] < right):
+            row = {name: int(self._columns[name][right]) for name in COLUMNS if COLUMNS[name] is np.int64}
+            committed = self.header.prompt_tokens + tuple(self.tokens[: row["first_token"] + row["emitted"]])
+            known = right, lawful_ledger(self.header, committed, row["main_end"], row["draft_end"])
+        return ledger_after(self.header, self._rounds, index, known)
+
+    def _last_right(self, index: int) -> int:
+        """The last round up to `index` behind which both caches held what they must; -1 without one."""
+        column = {name: self._columns[name][: index + 1] for name in COLUMNS}
+        right = (column["main_wrong"] < 0) & (column["draft_wrong"] < 0) & (column["drift"] == 0)
+        found = np.flatnonzero(right & (column["main_end"] == column["main_expected"]))
+        return int(found[-1]) if found.size else -1
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A read-only view of one column over all rounds so far; see COLUMNS."""
