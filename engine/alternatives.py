@@ -112,6 +112,17 @@ class Alternatives:
         self._sums += values
         self._products += np.outer(values, values)
 
+    def state(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {"rounds": self.rounds, "sums": self._sums.tolist(), "products": self._products.tolist()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a `state`. Raises ValueError for one of other rules."""
+        sums, products = np.array(state["sums"], np.float64), np.array(state["products"], np.float64)
+        if sums.shape != self._sums.shape or products.shape != self._products.shape:
+            raise ValueError("the state compares other rules")
+        self.rounds, self._sums, self._products = int(state["rounds"]), sums, products
+
     def tokens_per_round(self, name: str) -> float | None:
         """Mean expected tokens of the rounds that had drafts, for a name in EXPECTED; None without any."""
         return float(self._sums[EXPECTED.index(name)]) / self.rounds + 1 if self.rounds else None

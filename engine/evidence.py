@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +67,23 @@ class Meter:
     def log10_by_order(self) -> tuple[float, ...]:
         """log10 of each order's own evidence: which of them tells."""
         return tuple(value / math.log(10) for value in self._log)
+
+    def state(self) -> dict[str, Any]:
+        """Everything but the curve, JSON-ready."""
+        return {"n": self.n, "counts": self.counts, "alarm_at": self.alarm_at, "log": self._log}
+
+    def restore(self, state: dict[str, Any], curve: npt.NDArray[np.float32]) -> None:
+        """Take over a `state` and its curve. Raises ValueError for what is none of this meter."""
+        orders = len(self.counts)
+        counts = [[int(count) for count in row] for row in state["counts"]]
+        n, alarm_at = int(state["n"]), state["alarm_at"]
+        if len(counts) != orders or len(state["log"]) != orders or any(len(row) != BINS for row in counts):
+            raise ValueError("the state isn't this meter's")
+        if any(sum(row) != n or min(row) < 0 for row in counts) or len(curve) != n:
+            raise ValueError("the meter's counts don't add up")
+        self.n, self.counts, self.alarm_at = n, counts, None if alarm_at is None else int(alarm_at)
+        self._log = [float(value) for value in state["log"]]
+        self._curve = array("f", curve.astype(np.float32).tolist())
 
     def curve(self, start: int = 0) -> npt.NDArray[np.float32]:
         """log10 E behind each token, those before `start` left out; a copy."""
@@ -132,6 +149,15 @@ class AcceptIdentity:
     def z(self) -> float | None:
         """sum(accepted - s) / sqrt(variance), None where the variance is 0."""
         return self.difference / math.sqrt(self.variance) if self.variance > 0 else None
+
+    def state(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {"n": self.n, "difference": self.difference, "variance": self.variance}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a `state`."""
+        self.n = int(state["n"])
+        self.difference, self.variance = float(state["difference"]), float(state["variance"])
 
     def add_test(self, accepted: bool, s: float) -> None:
         """Take one tested draft and the probability that it was to be accepted with."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
+import reprlib
 import secrets
 import threading
 import time
@@ -501,7 +502,11 @@ class SpeculativeGenerator:
             ids = target.encode(prompt) if isinstance(prompt, str) else [int(token) for token in prompt]
         except ValueError as error:
             raise PromptError(str(error)) from error
-        if not ids or (isinstance(prompt, str) and not prompt.strip()):
+        if isinstance(prompt, str) and prompt and not prompt.strip():
+            raise PromptError(
+                f"the prompt is blank: expected text that isn't only white space, got {reprlib.repr(prompt)}"
+            )
+        if not ids:
             raise PromptError("prompt must be non-empty: expected at least one token, got none")
         wrong = next((token for token in ids if not 0 <= token < target.vocab_size), None)
         if wrong is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from engine.rewinds import draft_trim, main_trim
 from engine.rounds import CachePositions, Round
@@ -118,6 +119,17 @@ class InvariantLog:
         self.failures: dict[str, Failures] = {}
         self.first_round: int | None = None
         self._debt = 0
+
+    def state(self) -> dict[str, Any]:
+        """JSON-ready."""
+        failures = {name: [f.first_round, f.how, f.count] for name, f in self.failures.items()}
+        return {"failures": failures, "first_round": self.first_round, "debt": self._debt}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a `state`."""
+        first = state["first_round"]
+        self.failures = {str(n): Failures(int(a), str(how), int(c)) for n, (a, how, c) in state["failures"].items()}
+        self.first_round, self._debt = None if first is None else int(first), int(state["debt"])
 
     def add(self, record: Round) -> bool:
         """Take the next round; True if it breaks any."""
