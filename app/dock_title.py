@@ -132,9 +132,9 @@ class DockTitle(QWidget):
         right -= APART
         for control, width in zip(reversed(controls), reversed(widths), strict=True):
             right = self._put(control, right, width) - GAP
-        self._name.setGeometry(LEFT, 0, max(min(name, right - LEFT), 0), self.height() - 1)
+        self._name.setGeometry(LEFT, 0, max(min(name, right - LEFT), 0), self.height())
         left = LEFT + name + GAP
-        self._context.setGeometry(left, 0, max(right - left, 0), self.height() - 1)
+        self._context.setGeometry(left, 0, max(right - left, 0), self.height())
 
     def _measure(self) -> None:
         """Ask the parts for their sizes, which takes long where a style sheet has a say in it."""
@@ -149,7 +149,7 @@ class DockTitle(QWidget):
 
     def _put(self, control: QWidget, right: int, width: int) -> int:
         """Place something in the middle of the height, up to a right edge; gives its left edge."""
-        height = min(self._hints[control][0].height(), self.height() - 1)
+        height = min(self._hints[control][0].height(), self.height())
         if control.minimumHeight() == control.maximumHeight():
             height = control.minimumHeight()
         control.setGeometry(right - width, (self.height() - height) // 2, width, height)

@@ -162,7 +162,7 @@ class Swatches(QWidget):
         whole = self.width() >= self.sizeHint().width() - 8
         colours, painter, side = theme.current(), QPainter(self), self._side()
         painter.setFont(theme.ui_font(0.92))
-        x = 0
+        x = 0 if whole else max(self.width() - self.minimumSizeHint().width(), 0)
         for token, words in self._entries:
             word = words if whole else words[0]
             painter.fillRect(x, (self.height() - side) // 2, side, side, colour(getattr(colours, token)))
