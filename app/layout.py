@@ -111,7 +111,8 @@ class Arrangement(QObject):
         if second in self._window.tabifiedDockWidgets(first):
             return
         self._before_folding = before
-        self._window.tabifyDockWidget(first, second)
+        for dock in (second, *self._window.tabifiedDockWidgets(second)):
+            self._window.tabifyDockWidget(first, dock)
         first.raise_()
         self.workspace.share(self._window, self._docks, self._window.width(), self._room())
 

@@ -30,8 +30,10 @@ from app.navigation import Navigation
 from app.notices import CHANGES, notices
 from app.panels.acceptance import AcceptancePanel
 from app.panels.banner import Banner
+from app.panels.counterfactuals import CounterfactualsPanel
 from app.panels.distributions import DistributionsPanel
 from app.panels.kv_positions import KvPositionsPanel
+from app.panels.meters import MetersPanel
 from app.panels.residual import ResidualPanel
 from app.panels.round_detail import RoundDetailPanel
 from app.panels.rounds_table import RoundsTablePanel
@@ -55,6 +57,8 @@ PANELS: dict[str, tuple[str, Callable[[View], QWidget]]] = {
     "round": ("Round", RoundDetailPanel),
     "distributions": ("p and q", DistributionsPanel),
     "residual": ("Residual", ResidualPanel),
+    "meters": ("Meters", MetersPanel),
+    "what-if": ("What if", CounterfactualsPanel),
     "kv": ("KV positions", KvPositionsPanel),
     "acceptance": ("Acceptance", AcceptancePanel),
 }
@@ -203,7 +207,25 @@ class MainWindow(QMainWindow):
         page.watch_bug.connect(self._watch_bug)
         page.choose_models.connect(self.dialogs.choose_models)
         page.change_wanted.connect(self._change)
+        self._connect_panels()
         theme.notifier.changed.connect(self._restyle)
+
+    def _connect_panels(self) -> None:
+        """What panels may ask of the window, and those that need Diagnostics are told whether it is on."""
+        for dock in self.docks.values():
+            panel = dock.widget()
+            if hasattr(panel, "help_wanted"):
+                panel.help_wanted.connect(self.dialogs.help_page)
+            if hasattr(panel, "change_wanted"):
+                panel.change_wanted.connect(self._change)
+        self.session.configured.connect(self._tell_diagnostics)
+        self._tell_diagnostics()
+
+    def _tell_diagnostics(self) -> None:
+        for dock in self.docks.values():
+            panel = dock.widget()
+            if hasattr(panel, "set_diagnostics"):
+                panel.set_diagnostics(self.session.settings.diagnostics)
 
     def handler(self, name: str) -> Callable[[], None] | None:
         """What does the action of this name; None: its checked state says all, and the controls listen to it."""

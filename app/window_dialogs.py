@@ -113,6 +113,12 @@ class WindowDialogs(QObject):
     def help(self) -> None:
         self._open("help", HelpViewer(self._window))
 
+    def help_page(self, name: str) -> None:
+        """The help at a page, by its file name."""
+        viewer = HelpViewer(self._window)
+        viewer.show_named(name)
+        self._open("help", viewer)
+
     def shortcuts(self) -> None:
         self._open("shortcuts", ShortcutSheet(self._window))
 

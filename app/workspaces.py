@@ -96,6 +96,8 @@ def _place_inspect(window: QMainWindow, docks: Docks, narrow: bool) -> None:
         window.tabifyDockWidget(docks["distributions"], docks["residual"])
     else:
         window.splitDockWidget(docks["distributions"], docks["residual"], _HORIZONTAL)
+    window.tabifyDockWidget(docks["residual"], docks["meters"])
+    window.tabifyDockWidget(docks["meters"], docks["what-if"])
 
 
 def _share_inspect(window: QMainWindow, docks: Docks, width: int, height: int) -> None:
@@ -143,9 +145,9 @@ WORKSPACES = {
             id="inspect",
             title="Inspect",
             about="What was drafted, what was kept, and why",
-            docks=("rounds", "stream", "round", "distributions", "residual", "kv", "acceptance"),
+            docks=("rounds", "stream", "round", "distributions", "residual", "meters", "what-if", "kv", "acceptance"),
             folds=("distributions", "residual"),
-            front=("distributions",),
+            front=("residual", "distributions"),
             behind="distributions",
             place=_place_inspect,
             share=_share_inspect,

@@ -171,6 +171,12 @@ class HelpViewer(QDialog):
         self.list.setCurrentRow(0)
         self.resize(theme.em() * 74, theme.line_height() * 40)
 
+    def show_named(self, name: str) -> None:
+        """Show the page with this file name; nothing happens if there is none."""
+        row = next((i for i, page in enumerate(self._pages) if page.name == name), None)
+        if row is not None:
+            self.list.setCurrentRow(row)
+
     def _show(self, row: int) -> None:
         if 0 <= row < len(self._pages):
             self.said.hide()

@@ -68,8 +68,8 @@ def test_menus_hold_the_table_and_the_docks(open_window: Opener) -> None:
     for spec in ACTIONS:
         if spec.submenu is None:
             assert spec.text in menus[spec.menu]
-    assert menus["Window"][:7] == [
-        "Rounds", "Token stream", "Round", "p and q", "Residual", "KV positions", "Acceptance",
+    assert menus["Window"][:9] == [
+        "Rounds", "Token stream", "Round", "p and q", "Residual", "Meters", "What if", "KV positions", "Acceptance",
     ]  # fmt: skip
 
 
