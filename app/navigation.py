@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from PySide6.QtCore import QObject, Signal
 
 from app.view import View
-from engine.recording import OUTCOMES
+from engine.columns import OUTCOMES
 
 _REPLACED = (OUTCOMES.index("rejected"), OUTCOMES.index("degenerate"))
 

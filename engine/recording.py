@@ -1,10 +1,12 @@
-"""The recording of runs: the one source that every panel reads, live or replayed; held in memory for now.
+"""The recording of runs: the one source that every panel reads, live or replayed.
 
-One writer appends whole rounds; readers on the same thread see rounds by index and the columns as arrays.
+The counters and columns of a run are kept whole; its rounds are in memory, or in a session file with only the newest
+in memory too. One thread appends whole rounds and reads.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,57 +14,18 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.alternatives import Alternatives
-from engine.evidence import AcceptIdentity, Meters, why_no_proposal_meter
+from engine.columns import COLUMNS, OUTCOMES, Columns, row_of
+from engine.evidence import AcceptIdentity, Meter, Meters, why_no_proposal_meter
+from engine.filed_rounds import FiledRounds
 from engine.invariants import InvariantLog
 from engine.ledger import Ledger, lawful_ledger, ledger_after
 from engine.rounds import ContentCheck, Round, RunEnd, RunHeader
+from engine.session_file import Batch, SessionFileError, SessionReader, SessionWriter, StoredRun, Strip
 from engine.statistics import Statistics
 
-OUTCOMES = ("plain", "accepted-all", "rejected", "degenerate", "ended")
-"""`plain`: k = 0. `ended`: the run's last round, cut short before a recovered or bonus token."""
-
-COLUMNS: dict[str, type] = {
-    "k": np.int64,
-    "tested": np.int64,
-    "accepted": np.int64,
-    "emitted": np.int64,
-    "first_token": np.int64,  # emitted tokens before the round
-    "drift": np.int64,
-    "debt": np.int64,
-    "main_end": np.int64,
-    "main_expected": np.int64,
-    "draft_end": np.int64,
-    "draft_expected": np.int64,
-    "sum_min": np.float64,  # added over the tested positions of the round; NaN without closed forms
-    "sum_prod": np.float64,
-    "outcome": np.int64,  # index into OUTCOMES
-    "seconds": np.float64,
-    "emitted_meter": np.float64,  # log10 of the losslessness meter's evidence behind the round
-    "drafted_meter": np.float64,  # of the proposal meter's
-    "main_wrong": np.int64,  # first position that doesn't hold the committed token, -1 if none
-    "draft_wrong": np.int64,
-    "broken": np.int64,  # 1 where an invariant is broken
-}
-
-
-def outcome_of(record: Round) -> str:
-    """The one word that colours a round."""
-    if any(e.source == "degenerate-fallback" for e in record.emitted):
-        return "degenerate"
-    if record.rejected_at is not None:
-        return "rejected"
-    if record.k == 0:
-        return "plain"
-    return "accepted-all" if record.emitted[-1:] and record.emitted[-1].source == "bonus" else "ended"
-
-
-def _sum_tested(record: Round, name: str) -> float:
-    values = [getattr(d, name) for d in record.drafts if d.fate != "ignored"]
-    return float("nan") if not values or None in values else float(sum(values))
-
-
-def _or_none(value: int | None) -> int:
-    return -1 if value is None else value
+BATCH_ROUNDS = 256
+BATCH_SECONDS = 0.5
+"""The file is at most so far behind: a batch is posted at whichever comes first."""
 
 
 class RecordedRun:
@@ -79,8 +42,12 @@ class RecordedRun:
         self.alternatives = Alternatives()
         self.invariants = InvariantLog()
         self.content_checks: list[ContentCheck] = []
-        self._rounds: list[Round] = []
-        self._columns: dict[str, npt.NDArray[Any]] = {name: np.empty(256, kind) for name, kind in COLUMNS.items()}
+        self.marks: dict[int, str] = {}
+        self.damage: str | None = None
+        """Why the run ends before its time: what came behind couldn't be read."""
+        self._rounds: list[Round] | FiledRounds = []
+        self._columns = Columns()
+        self._keeper: Keeper | None = None
 
     def __len__(self) -> int:
         return len(self._rounds)
@@ -96,40 +63,73 @@ class RecordedRun:
         count = len(self._rounds)
         if record.index != count:
             raise ValueError(f"round {record.index} came where round {count} was expected")
-        draft = record.draft_cache
         self._meter(record)
-        broken = self.invariants.add(record)
-        row = {
-            "k": record.k,
-            "tested": record.tested,
-            "accepted": record.accepted,
-            "emitted": len(record.emitted),
+        row = row_of(record) | {
             "first_token": len(self.tokens),
-            "drift": record.drift,
-            "debt": record.debt,
-            "main_end": record.main_cache.end,
-            "main_expected": record.main_cache.expected_end,
-            "draft_end": draft.end if draft else 0,
-            "draft_expected": draft.expected_end if draft else 0,
-            "sum_min": _sum_tested(record, "sum_min"),
-            "sum_prod": _sum_tested(record, "sum_prod"),
-            "outcome": OUTCOMES.index(outcome_of(record)),
-            "seconds": record.timings.total,
             "emitted_meter": self.meters.losslessness.log10_evidence,
             "drafted_meter": self.meters.proposal.log10_evidence,
-            "main_wrong": _or_none(record.main_cache.first_wrong),
-            "draft_wrong": _or_none(draft.first_wrong if draft else None),
-            "broken": broken,
+            "broken": self.invariants.add(record),
         }
-        for name, value in row.items():
-            if count == len(self._columns[name]):
-                self._columns[name] = np.concatenate([self._columns[name], np.empty_like(self._columns[name])])
-            self._columns[name][count] = value
+        self._columns.append(row)
         self._rounds.append(record)
         self.tokens += [e.token for e in record.emitted]
         self.statistics.add(record)
         if record.drift != 0 and self.first_drift is None:
             self.first_drift = count
+        if self._keeper is not None:
+            self._keeper.keep(self)
+
+    def finish(self, end: RunEnd) -> None:
+        """Take the end of the run; a run that goes on ends again."""
+        self.end = end
+        if self._keeper is not None:
+            self._keeper.keep(self, everything=True)
+            self._keeper.writer.finish(self._keeper.run, end)
+
+    def add_check(self, found: ContentCheck) -> None:
+        """Take a check of the caches' contents."""
+        self.content_checks.append(found)
+        if self._keeper is not None:
+            self._keeper.writer.check(self._keeper.run, found)
+
+    def mark(self, number: int, note: str | None) -> None:
+        """Mark a round with a note, which may be empty; None takes the mark away."""
+        if note is None:
+            self.marks.pop(number, None)
+        else:
+            self.marks[number] = note
+        if self._keeper is not None:
+            self._keeper.writer.mark(self._keeper.run, number, note)
+
+    def keep_in(self, writer: SessionWriter, parent: int | None = None, fork_round: int | None = None) -> None:
+        """Write the run into a session file as it goes; to be called before its first round."""
+        self._keeper = Keeper(writer, writer.begin(self.header, parent, fork_round))
+        self._rounds = FiledRounds(self._keeper.read, self._keeper.committed)
+
+    def flush(self) -> None:
+        """Post what the file lacks, if it is time to."""
+        if self._keeper is not None:
+            self._keeper.keep(self)
+
+    def state(self) -> dict[str, Any]:
+        """What the meters and counters have added up, JSON-ready."""
+        return {
+            "statistics": self.statistics.state(),
+            "first_drift": self.first_drift,
+            "losslessness": self.meters.losslessness.state(),
+            "proposal": self.meters.proposal.state(),
+            "identity": self.identity.state(),
+            "alternatives": self.alternatives.state(),
+            "invariants": self.invariants.state(),
+        }
+
+    def strip(self, start: int, meters: tuple[int, int]) -> Strip:
+        """The rounds from `start` on as a strip; `meters`: tokens that either meter had seen before."""
+        first = int(self._columns["first_token"][start])
+        curves = (self.meters.losslessness.curve(meters[0]), self.meters.proposal.curve(meters[1]))
+        tokens = np.asarray(self.tokens[first:], "<i4").tobytes()
+        columns = self._columns.to_bytes(start)
+        return Strip(start, len(self) - start, columns, tokens, *(c.astype("<f4").tobytes() for c in curves))
 
     def _meter(self, record: Round) -> None:
         self.identity.add(record, record.counterfactual)
@@ -166,9 +166,7 @@ class RecordedRun:
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """A read-only view of one column over all rounds so far; see COLUMNS."""
-        view = self._columns[name][: len(self._rounds)]
-        view.flags.writeable = False
-        return view
+        return self._columns[name]
 
     def locate(self, token_index: int) -> tuple[int, int]:
         """(round index, index within the round's emitted tokens) of an emitted token."""
@@ -179,14 +177,102 @@ class RecordedRun:
         return at, token_index - int(firsts[at])
 
 
+class Keeper:
+    """Hands a run's rounds to the writer in batches, and gets old ones back from the file."""
+
+    def __init__(self, writer: SessionWriter, run: int) -> None:
+        self.writer, self.run = writer, run
+        self._posted = 0
+        self._meters = (0, 0)
+        self._since = time.monotonic()
+        self._reader: SessionReader | None = None
+
+    def keep(self, run: RecordedRun, everything: bool = False) -> None:
+        """Post the rounds that came since the last batch, once they are enough or old enough."""
+        new = len(run) - self._posted
+        late = time.monotonic() - self._since >= BATCH_SECONDS
+        if self.writer.failure is not None or not new or not (everything or late or new >= BATCH_ROUNDS):
+            return
+        rounds = tuple(run[number] for number in range(self._posted, len(run)))
+        self.writer.post(Batch(self.run, rounds, run.strip(self._posted, self._meters), run.state()))
+        self._posted, self._since = len(run), time.monotonic()
+        self._meters = (run.meters.losslessness.n, run.meters.proposal.n)
+
+    def committed(self) -> int:
+        return self.writer.committed(self.run)
+
+    def read(self, number: int) -> Round:
+        """An old round. Raises SessionFileError."""
+        if self._reader is None:
+            self._reader = SessionReader(self.writer.path)
+        return self._reader.round(self.run, number)
+
+
+def stored_run(reader: SessionReader, stored: StoredRun) -> RecordedRun:
+    """A run of a session file, ready for panels; one that can't be read to its end is cut, and `damage` says so.
+
+    The reader must stay open, on this thread, for as long as rounds are read.
+    """
+    run = RecordedRun(stored.header)
+    try:
+        strips = list(reader.strips(stored.id))
+        _restore(run, strips, stored)
+        run.content_checks, run.marks = reader.checks(stored.id), reader.marks(stored.id)
+    except (SessionFileError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        run = RecordedRun(stored.header)
+        run.damage = f"This run can't be shown: {error}"
+    count = len(run._columns)
+    run._rounds = FiledRounds(lambda number: reader.round(stored.id, number), lambda: count, count)
+    run.end = stored.end
+    return run
+
+
+def _restore(run: RecordedRun, strips: list[Strip], stored: StoredRun) -> None:
+    """Fill a run with its strips and the state behind them. Raises ValueError and the like for what doesn't fit."""
+    count = 0
+    for strip in strips:
+        if strip.first != count or strip.count <= 0 or len(strip.columns) != 8 * strip.count * len(COLUMNS):
+            raise ValueError(f"round {count} is missing")
+        count += strip.count
+    run._columns = Columns(count)
+    for strip in strips:
+        run._columns.fill(strip.first, strip.count, strip.columns)
+    run.tokens = np.frombuffer(b"".join(strip.tokens for strip in strips), "<i4").tolist()
+    emitted, firsts = run._columns["emitted"], run._columns["first_token"]
+    if len(run.tokens) != int(emitted.sum()) or not np.array_equal(firsts, np.cumsum(emitted) - emitted):
+        raise ValueError("the tokens aren't the rounds' tokens")
+    if not np.isin(run._columns["outcome"], range(len(OUTCOMES))).all():
+        raise ValueError("a round has an unknown outcome")
+    if (state := stored.state) is None:
+        if count:
+            raise ValueError("its counters are missing")
+        return
+    run.statistics.restore(state["statistics"])
+    run.first_drift = None if state["first_drift"] is None else int(state["first_drift"])
+    _restore_meter(run.meters.losslessness, state["losslessness"], [s.emitted_curve for s in strips])
+    _restore_meter(run.meters.proposal, state["proposal"], [s.drafted_curve for s in strips])
+    run.identity.restore(state["identity"])
+    run.alternatives.restore(state["alternatives"])
+    run.invariants.restore(state["invariants"])
+    if run.statistics.rounds != count or run.statistics.emitted != len(run.tokens):
+        raise ValueError("its counters aren't those of its rounds")
+
+
+def _restore_meter(meter: Meter, state: dict[str, Any], curves: list[bytes]) -> None:
+    meter.restore(state, np.frombuffer(b"".join(curves), "<f4"))
+
+
 class Recording:
-    """All runs of one sitting, oldest first. The seam where a session file will take memory's place."""
+    """All runs of one sitting, oldest first, in memory or, once `writer` is set, in a session file."""
 
     def __init__(self) -> None:
         self.runs: list[RecordedRun] = []
+        self.writer: SessionWriter | None = None
 
     def begin(self, header: RunHeader) -> RecordedRun:
         """Start a new run; it becomes the last of `runs`."""
         run = RecordedRun(header)
+        if self.writer is not None and self.writer.failure is None:
+            run.keep_in(self.writer)
         self.runs.append(run)
         return run

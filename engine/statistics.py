@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,19 @@ class Statistics:
                 self._sum_min += draft.sum_min
                 self._sum_prod += draft.sum_prod
                 self._closed_forms += 1
+
+    def state(self) -> dict[str, Any]:
+        """Every counter by name, JSON-ready."""
+        return asdict(self)
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take over a `state`. Raises TypeError for unknown counters, ValueError for what is no number."""
+        made = Statistics(**state)
+        for name, value in asdict(made).items():
+            numbers = value if isinstance(value, list) else [value]
+            if not all(type(n) in (int, float) and n >= 0 for n in numbers):
+                raise ValueError(f"{name} is {value!r}")
+            setattr(self, name, value)
 
     @property
     def per_position_acceptance(self) -> float | None:

@@ -10,7 +10,8 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersisten
 
 from app.format import duration, plural, probability, visible_text
 from app.panels.chips import plain_tip
-from engine.recording import RecordedRun, outcome_of
+from engine.columns import outcome_of
+from engine.recording import RecordedRun
 from engine.rounds import Round
 
 Index = QModelIndex | QPersistentModelIndex

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from engine.recording import COLUMNS, OUTCOMES, RecordedRun, Recording, outcome_of
+from engine.columns import COLUMNS, OUTCOMES, outcome_of
+from engine.recording import RecordedRun, Recording
 from engine.rounds import CachePositions, Draft, Emitted, ModelInfo, Round, RunHeader, Timings
 from engine.settings import Settings
 from engine.text import toy_vocabulary
@@ -100,6 +101,11 @@ def test_columns_hold_each_rounds_numbers() -> None:
         "sum_prod": [0.5, 0.5],
         "outcome": [OUTCOMES.index("rejected"), OUTCOMES.index("accepted-all")],
         "seconds": [1.0, 1.0],
+        "emitted_meter": [0.0, 0.0],
+        "drafted_meter": [0.0, 0.0],
+        "main_wrong": [-1, -1],
+        "draft_wrong": [-1, -1],
+        "broken": [1, 1],
     }
     assert set(expected) == set(COLUMNS)
     for name, values in expected.items():

@@ -1,0 +1,121 @@
+"""One row of numbers for each round: what charts, strips and filters read without the rounds themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from engine.rounds import Round
+
+OUTCOMES = ("plain", "accepted-all", "rejected", "degenerate", "ended")
+"""`plain`: k = 0. `ended`: the run's last round, cut short before a recovered or bonus token."""
+
+COLUMNS: dict[str, type] = {
+    "k": np.int64,
+    "tested": np.int64,
+    "accepted": np.int64,
+    "emitted": np.int64,
+    "first_token": np.int64,  # emitted tokens before the round
+    "drift": np.int64,
+    "debt": np.int64,
+    "main_end": np.int64,
+    "main_expected": np.int64,
+    "draft_end": np.int64,
+    "draft_expected": np.int64,
+    "sum_min": np.float64,  # added over the tested positions of the round; NaN without closed forms
+    "sum_prod": np.float64,
+    "outcome": np.int64,  # index into OUTCOMES
+    "seconds": np.float64,
+    "emitted_meter": np.float64,  # log10 of the losslessness meter's evidence behind the round
+    "drafted_meter": np.float64,  # of the proposal meter's
+    "main_wrong": np.int64,  # first position that doesn't hold the committed token, -1 if none
+    "draft_wrong": np.int64,
+    "broken": np.int64,  # 1 where an invariant is broken
+}
+
+
+def outcome_of(record: Round) -> str:
+    """The one word that colours a round."""
+    if any(e.source == "degenerate-fallback" for e in record.emitted):
+        return "degenerate"
+    if record.rejected_at is not None:
+        return "rejected"
+    if record.k == 0:
+        return "plain"
+    return "accepted-all" if record.emitted[-1:] and record.emitted[-1].source == "bonus" else "ended"
+
+
+def _sum_tested(record: Round, name: str) -> float:
+    values = [getattr(d, name) for d in record.drafts if d.fate != "ignored"]
+    return float("nan") if not values or None in values else float(sum(values))
+
+
+def _or_none(value: int | None) -> int:
+    return -1 if value is None else value
+
+
+def row_of(record: Round) -> dict[str, float]:
+    """The columns that the round alone decides; the others are the run's."""
+    draft = record.draft_cache
+    return {
+        "k": record.k,
+        "tested": record.tested,
+        "accepted": record.accepted,
+        "emitted": len(record.emitted),
+        "drift": record.drift,
+        "debt": record.debt,
+        "main_end": record.main_cache.end,
+        "main_expected": record.main_cache.expected_end,
+        "draft_end": draft.end if draft else 0,
+        "draft_expected": draft.expected_end if draft else 0,
+        "sum_min": _sum_tested(record, "sum_min"),
+        "sum_prod": _sum_tested(record, "sum_prod"),
+        "outcome": OUTCOMES.index(outcome_of(record)),
+        "seconds": record.timings.total,
+        "main_wrong": _or_none(record.main_cache.first_wrong),
+        "draft_wrong": _or_none(draft.first_wrong if draft else None),
+    }
+
+
+class Columns:
+    """The columns of a run: arrays that grow."""
+
+    def __init__(self, count: int = 0) -> None:
+        self._count = count
+        self._arrays: dict[str, npt.NDArray[Any]] = {
+            name: np.zeros(max(count, 256), kind) for name, kind in COLUMNS.items()
+        }
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, row: dict[str, float]) -> None:
+        """Add one row; every column must be in it."""
+        for name in COLUMNS:
+            if self._count == len(self._arrays[name]):
+                self._arrays[name] = np.concatenate([self._arrays[name], np.zeros_like(self._arrays[name])])
+            self._arrays[name][self._count] = row[name]
+        self._count += 1
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        """A read-only view of one column."""
+        view = self._arrays[name][: self._count]
+        view.flags.writeable = False
+        return view
+
+    def to_bytes(self, start: int) -> bytes:
+        """The rows from `start` on: 8 bytes a number, little-endian, column after column."""
+        return b"".join(
+            self._arrays[name][start : self._count].astype(np.dtype(kind).newbyteorder("<"), copy=False).tobytes()
+            for name, kind in COLUMNS.items()
+        )
+
+    def fill(self, start: int, count: int, data: bytes) -> None:
+        """Put the rows of `to_bytes` where they belong. Raises ValueError if they don't fit."""
+        if len(data) != 8 * count * len(COLUMNS) or not 0 <= start <= start + count <= self._count:
+            raise ValueError(f"{len(data)} bytes aren't the columns of {count} rounds")
+        for place, (name, kind) in enumerate(COLUMNS.items()):
+            part = np.frombuffer(data, np.dtype(kind).newbyteorder("<"), count, 8 * count * place)
+            self._arrays[name][start : start + count] = part

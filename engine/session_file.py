@@ -1,0 +1,446 @@
+"""The session file: runs and all their rounds in one SQLite file, append-only while a run goes.
+
+One thread of its own writes, a batch and a transaction at a time, so that neither the engine nor the window waits for
+a disk; a killed process loses what wasn't committed and nothing else. Readers open it read-only and believe nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import sqlite3
+import threading
+import time
+import urllib.parse
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from engine.codec import CodecError, Reader, encode, layout_of
+from engine.rounds import ContentCheck, Round, RunEnd, RunHeader
+from engine.text import Vocabulary
+
+SCHEMA = 1
+APPLICATION_ID = 0x44534350  # "DSCP"
+SUFFIX = ".draftscope"
+NOBODY = Vocabulary((), frozenset(), {}, frozenset())  # stands in a stored header, whose vocabulary is kept once
+
+_TABLES = {
+    "meta": "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
+    "vocabularies": "CREATE TABLE vocabularies (digest TEXT PRIMARY KEY, data BLOB NOT NULL)",
+    "runs": (
+        "CREATE TABLE runs (id INTEGER PRIMARY KEY, parent INTEGER, fork_round INTEGER, header TEXT NOT NULL, "
+        "vocabulary TEXT NOT NULL, begun REAL NOT NULL, finished TEXT, state TEXT)"
+    ),
+    "rounds": "CREATE TABLE rounds (id INTEGER PRIMARY KEY, record TEXT NOT NULL, arrays BLOB NOT NULL)",
+    "strips": (
+        "CREATE TABLE strips (id INTEGER PRIMARY KEY, count INTEGER NOT NULL, columns BLOB NOT NULL, "
+        "tokens BLOB NOT NULL, emitted_curve BLOB NOT NULL, drafted_curve BLOB NOT NULL)"
+    ),
+    "checks": "CREATE TABLE checks (id INTEGER PRIMARY KEY, run INTEGER NOT NULL, record TEXT NOT NULL)",
+    "marks": "CREATE TABLE marks (id INTEGER PRIMARY KEY, note TEXT NOT NULL)",
+}
+"""`id` of rounds, strips and marks: run * ROUNDS + number of the round, or of the first of a strip."""
+
+ROUNDS = 2**32
+MOST_BYTES = 2**28
+"""No value of a file may be larger, whatever the file says."""
+
+BUSY_SECONDS = 5.0
+"""Seconds that a writer waits for another program to let go of the file."""
+
+SLOWEST = 20.0
+"""Seconds after which a reader gives up on one question to a file."""
+
+
+class SessionFileError(Exception):
+    """A session file can't be written or read; the text says what was expected, what came, and what to do."""
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A batch's share of what is kept whole in memory: the columns, row by row, and more, as raw little-endian bytes.
+
+    `columns`: 8 bytes a number; `tokens`: int32; the meters' curves: float32 a token.
+    """
+
+    first: int
+    count: int
+    columns: bytes
+    tokens: bytes
+    emitted_curve: bytes
+    drafted_curve: bytes
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Whole rounds of one run, their strip, and the run's state behind them, JSON-ready."""
+
+    run: int
+    rounds: tuple[Round, ...]
+    strip: Strip
+    state: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run as the file lists it. `begun`: seconds since 1970. `state`: as in its last batch, None without one."""
+
+    id: int
+    parent: int | None
+    fork_round: int | None
+    header: RunHeader
+    end: RunEnd | None
+    begun: float
+    state: dict[str, Any] | None
+
+
+def _configure(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+
+
+def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise SessionFileError unless this is a session of this version, with these tables and no more."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (schema,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION_ID:
+        raise SessionFileError(f"{path} is no Draftscope session: choose a file that Draftscope has recorded")
+    if schema > SCHEMA:
+        raise SessionFileError(
+            f"{path} was recorded by a newer Draftscope (schema {schema}, this one reads up to {SCHEMA}): "
+            "open it with that version"
+        )
+    found = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_autoindex%'"))
+    if found != _TABLES:
+        names = sorted(str(name)[:40] for name in {*found} ^ {*_TABLES}) or ["their columns"]
+        raise SessionFileError(f"{path} is damaged: its tables aren't a session's ({', '.join(names)[:200]})")
+
+
+class SessionWriter:
+    """Appends to a session file from a thread of its own; `post` and the rest return at once.
+
+    `failure` says why recording stopped, None while it goes; `on_failure` is called with it, on the writer's thread.
+    What was committed before stays good. Raises SessionFileError if the file can't be opened.
+    """
+
+    def __init__(self, path: Path, on_failure: Callable[[str], None] | None = None) -> None:
+        self.path = path
+        self.failure: str | None = None
+        self._on_failure = on_failure
+        self._committed: dict[int, int] = {}
+        self._jobs: queue.SimpleQueue[Callable[[sqlite3.Connection], None] | None] = queue.SimpleQueue()
+        self._posted = self._done = 0
+        opened: queue.SimpleQueue[str | int] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, args=(opened,), name="draftscope-recorder", daemon=True)
+        self._thread.start()
+        if isinstance(found := opened.get(), str):
+            self._thread.join()
+            raise SessionFileError(found)
+        self._next_run = found
+
+    def begin(self, header: RunHeader, parent: int | None = None, fork_round: int | None = None) -> int:
+        """Enter a run; returns its id in the file."""
+        run, self._next_run = self._next_run, self._next_run + 1
+        begun = time.time()
+
+        def job(connection: sqlite3.Connection) -> None:
+            data = zlib.compress(encode(header.vocabulary)[0].encode(), 1)
+            digest = f"{zlib.crc32(data):08x}-{len(data)}"
+            connection.execute("INSERT OR IGNORE INTO vocabularies VALUES (?, ?)", (digest, data))
+            text = encode(replace(header, vocabulary=NOBODY))[0]
+            row = (run, parent, fork_round, text, digest, begun, None, None)
+            connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+        self._post(job)
+        return run
+
+    def post(self, batch: Batch) -> None:
+        """Enter rounds, in order."""
+
+        def job(connection: sqlite3.Connection) -> None:
+            at = batch.run * ROUNDS
+            connection.executemany(
+                "INSERT INTO rounds VALUES (?, ?, ?)", ((at + r.index, *encode(r)) for r in batch.rounds)
+            )
+            s = batch.strip
+            strip = (at + s.first, s.count, s.columns, s.tokens, s.emitted_curve, s.drafted_curve)
+            connection.execute("INSERT INTO strips VALUES (?, ?, ?, ?, ?, ?)", strip)
+            state = json.dumps(batch.state, allow_nan=False)
+            connection.execute("UPDATE runs SET state = ? WHERE id = ?", (state, batch.run))
+
+        self._post(job, lambda: self._committed.__setitem__(batch.run, batch.strip.first + batch.strip.count))
+
+    def finish(self, run: int, end: RunEnd) -> None:
+        """Enter how a run ended, or ended again after going on."""
+        text = encode(end)[0]
+        self._post(lambda connection: _run(connection, "UPDATE runs SET finished = ? WHERE id = ?", (text, run)))
+
+    def check(self, run: int, found: ContentCheck) -> None:
+        """Enter a check of the caches' contents."""
+        text = encode(found)[0]
+        self._post(lambda connection: _run(connection, "INSERT INTO checks (run, record) VALUES (?, ?)", (run, text)))
+
+    def mark(self, run: int, number: int, note: str | None) -> None:
+        """Mark a round with a note, which may be empty; None takes the mark away."""
+        at = run * ROUNDS + number
+        if note is None:
+            self._post(lambda connection: _run(connection, "DELETE FROM marks WHERE id = ?", (at,)))
+        else:
+            self._post(lambda connection: _run(connection, "INSERT OR REPLACE INTO marks VALUES (?, ?)", (at, note)))
+
+    def committed(self, run: int) -> int:
+        """How many rounds of a run are safe in the file."""
+        return self._committed.get(run, 0)
+
+    @property
+    def waiting(self) -> int:
+        """Jobs that aren't committed yet."""
+        return self._posted - self._done
+
+    def close(self) -> None:
+        """Write what waits and close the file; blocks until that is done."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _post(self, job: Callable[[sqlite3.Connection], None], after: Callable[[], None] = lambda: None) -> None:
+        def whole(connection: sqlite3.Connection) -> None:
+            with connection:  # one transaction
+                connection.execute("BEGIN IMMEDIATE")
+                job(connection)
+            after()
+
+        self._posted += 1
+        self._jobs.put(whole)
+
+    # On the writer's thread
+
+    def _work(self, opened: queue.SimpleQueue[str | int]) -> None:
+        try:
+            connection, next_run = _open_to_write(self.path)
+        except (sqlite3.Error, OSError, SessionFileError) as error:
+            opened.put(_words(error, self.path))
+            return
+        with contextlib.closing(connection):
+            file = os.stat(self.path)
+            opened.put(next_run)
+            while (job := self._jobs.get()) is not None:
+                if self.failure is None:
+                    try:
+                        _same_file(self.path, file)
+                        job(connection)
+                    except (sqlite3.Error, OSError, SessionFileError, ValueError) as error:
+                        self._fail(error)
+                self._done += 1
+
+    def _fail(self, error: Exception) -> None:
+        self.failure = f"Recording stopped: {_words(error, self.path)}. What was written before is safe."
+        if self._on_failure is not None:
+            self._on_failure(self.failure)
+
+
+def _run(connection: sqlite3.Connection, statement: str, values: tuple[Any, ...]) -> None:
+    connection.execute(statement, values)
+
+
+def _open_to_write(path: Path) -> tuple[sqlite3.Connection, int]:
+    """(connection, id of the next run); creates the tables of a new file."""
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    try:
+        _configure(connection)
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        if not tables and not application:
+            connection.execute("PRAGMA journal_mode = WAL")
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {SCHEMA}")
+                for statement in _TABLES.values():
+                    connection.execute(statement)
+                layout = json.dumps(layout_of(Round, RunHeader, RunEnd, ContentCheck, Vocabulary))
+                connection.execute("INSERT INTO meta VALUES ('layout', ?)", (layout,))
+        _check_schema(connection, path)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        _same_layout(connection, path)
+        (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM runs").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection, int(last) + 1
+
+
+def _same_layout(connection: sqlite3.Connection, path: Path) -> None:
+    if _layout(connection) != layout_of(Round, RunHeader, RunEnd, ContentCheck, Vocabulary):
+        raise SessionFileError(f"{path} was recorded by another version of Draftscope: record into a new file")
+
+
+def _layout(connection: sqlite3.Connection) -> Any:
+    found = connection.execute("SELECT value FROM meta WHERE name = 'layout'").fetchone()
+    return json.loads(found[0]) if found else None
+
+
+def _same_file(path: Path, before: os.stat_result) -> None:
+    """SQLite would go on writing to a file that has lost its name."""
+    try:
+        now = os.stat(path)
+    except FileNotFoundError:
+        raise SessionFileError(f"{path} was removed") from None
+    if (now.st_ino, now.st_dev) != (before.st_ino, before.st_dev):
+        raise SessionFileError(f"{path} was replaced by another file")
+
+
+def _words(error: Exception, path: Path) -> str:
+    """What went wrong, in words for a person."""
+    text = str(error)
+    if isinstance(error, SessionFileError):
+        return text
+    if "unable to open" in text:
+        where = "its folder can't be written to" if path.parent.is_dir() else "its folder doesn't exist"
+        return f"{path} can't be opened: {where}"
+    if "readonly" in text or "read-only" in text:
+        return f"{path} can't be written to: it, or its folder, is read-only"
+    if "full" in text:
+        return f"the disk is full, {path} can't grow"
+    if "locked" in text:
+        return f"another program holds {path}"
+    if "not a database" in text or "malformed" in text or "encrypted" in text:
+        return f"{path} is no Draftscope session, or it is damaged"
+    return f"{path}: {text}"
+
+
+class SessionReader:
+    """Reads a session file, on the thread that opened it. Raises SessionFileError for whatever is wrong with it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not path.is_file():
+            raise SessionFileError(f"{path} doesn't exist, or is no file: choose a recorded session")
+        with self._guarded():
+            quoted = urllib.parse.quote(str(path.absolute()))
+            self._connection = sqlite3.connect(f"file:{quoted}?mode=ro", uri=True, timeout=5, isolation_level=None)
+            try:
+                self._connection.text_factory = _text
+                self._connection.set_progress_handler(self._too_slow, 100_000)
+                _configure(self._connection)
+                self._connection.execute("PRAGMA query_only = ON")
+                _check_schema(self._connection, path)
+                self._reader = Reader(_checked_layout(_layout(self._connection)))
+            except BaseException:
+                self._connection.close()
+                raise
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def runs(self) -> list[StoredRun]:
+        """All runs, in the order in which they were begun."""
+        vocabularies: dict[str, Vocabulary] = {}
+        with self._guarded():
+            return [self._stored(row, vocabularies) for row in self._rows("SELECT * FROM runs ORDER BY id")]
+
+    def round(self, run: int, number: int) -> Round:
+        """One round."""
+        with self._guarded():
+            row = next(self._rows("SELECT record, arrays FROM rounds WHERE id = ?", run * ROUNDS + number), None)
+            if row is None:
+                raise SessionFileError(f"{self.path} doesn't hold round {number} of run {run}")
+            record = self._reader.decode(Round, _expect(row[0], str), _expect(row[1], bytes))
+            if record.index != number:
+                raise SessionFileError(f"{self.path} is damaged: round {number} of run {run} is another")
+            return record
+
+    def strips(self, run: int) -> Iterator[Strip]:
+        """The strips of a run, in order."""
+        with self._guarded():
+            query = "SELECT * FROM strips WHERE id >= ? AND id < ? ORDER BY id"
+            for key, count, *parts in self._rows(query, run * ROUNDS, (run + 1) * ROUNDS):
+                yield Strip(_expect(key, int) - run * ROUNDS, _expect(count, int), *(_expect(p, bytes) for p in parts))
+
+    def checks(self, run: int) -> list[ContentCheck]:
+        """The checks of the caches' contents."""
+        with self._guarded():
+            rows = self._rows("SELECT record FROM checks WHERE run = ? ORDER BY id", run)
+            return [self._reader.decode(ContentCheck, _expect(text, str)) for (text,) in rows]
+
+    def marks(self, run: int) -> dict[int, str]:
+        """Notes by round."""
+        with self._guarded():
+            query = "SELECT id, note FROM marks WHERE id >= ? AND id < ? ORDER BY id"
+            rows = self._rows(query, run * ROUNDS, (run + 1) * ROUNDS)
+            return {_expect(key, int) - run * ROUNDS: _expect(note, str) for key, note in rows}
+
+    def _stored(self, row: tuple[Any, ...], vocabularies: dict[str, Vocabulary]) -> StoredRun:
+        run, parent, fork_round, header, digest, begun, finished, state = row
+        if digest not in vocabularies:
+            vocabularies[digest] = self._vocabulary(_expect(digest, str))
+        found = self._reader.decode(RunHeader, _expect(header, str))
+        if state is not None:
+            state = _expect(json.loads(_expect(state, str)), dict)
+        return StoredRun(
+            _expect(run, int),
+            parent if parent is None else _expect(parent, int),
+            fork_round if fork_round is None else _expect(fork_round, int),
+            replace(found, vocabulary=vocabularies[digest]),
+            None if finished is None else self._reader.decode(RunEnd, _expect(finished, str)),
+            _expect(begun, float),
+            state,
+        )
+
+    def _vocabulary(self, digest: str) -> Vocabulary:
+        row = next(self._rows("SELECT data FROM vocabularies WHERE digest = ?", digest), None)
+        if row is None:
+            raise SessionFileError(f"{self.path} is damaged: a vocabulary is missing")
+        unpack = zlib.decompressobj()
+        text = unpack.decompress(_expect(row[0], bytes), MOST_BYTES)
+        if not unpack.eof:
+            raise SessionFileError(
+                f"{self.path} is damaged: a vocabulary is cut off, or larger than {MOST_BYTES} bytes"
+            )
+        return self._reader.decode(Vocabulary, text.decode("utf-8"))
+
+    def _rows(self, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+        self._since = time.monotonic()
+        yield from self._connection.execute(query, values)
+
+    def _too_slow(self) -> bool:
+        return time.monotonic() - getattr(self, "_since", time.monotonic()) > SLOWEST
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except SessionFileError:
+            raise
+        except CodecError as error:
+            raise SessionFileError(f"{self.path} is damaged: {error}") from error
+        except sqlite3.Error as error:
+            raise SessionFileError(_words(error, self.path)) from error
+        except (ValueError, zlib.error, OverflowError, RecursionError, MemoryError, OSError) as error:
+            raise SessionFileError(f"{self.path} is damaged: {error}") from error
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", errors="surrogateescape")
+
+
+def _checked_layout(layout: Any) -> dict[str, list[str]]:
+    if not isinstance(layout, dict) or not all(
+        isinstance(names, list) and len(set(map(str, names))) == len(names) and all(isinstance(n, str) for n in names)
+        for names in layout.values()
+    ):
+        raise SessionFileError("the file is damaged: it doesn't say how its records are laid out")
+    return layout
+
+
+def _expect(value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise CodecError(f"expected {kind.__name__}, got {type(value).__name__}")
+    return value
