@@ -443,9 +443,9 @@ class Session(QObject):
             if isinstance(item, Round):
                 self._record(run, item)
             elif isinstance(item, ContentCheck):
-                run.content_checks.append(item)
+                run.add_check(item)
             else:
-                run.end = item
+                run.finish(item)
                 ended.append(run)
             advanced = advanced or run is self.view.run
         self._refresh_memory()
