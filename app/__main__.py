@@ -1,4 +1,4 @@
-"""The command `draftscope`: opens the window, or hands over to the commands that need none (run, ab, bench)."""
+"""The command `draftscope`: opens the window, or hands over to the commands that need none (run, ab, bench, lab)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib.metadata
 import logging
 import sys
 
-HEADLESS = ("run", "ab", "bench")
+HEADLESS = ("run", "ab", "bench", "lab")
 
 _DESCRIPTION = "See what a drafter proposed, what the target kept, and why."
 _EPILOG = """\
@@ -15,6 +15,7 @@ without a window (each has its own --help):
   draftscope run      stream a text, end with the summary line, or print JSON
   draftscope ab       compare the acceptance rules over temperatures and seeds
   draftscope bench    compare this engine's speed with mlx-lm's
+  draftscope lab      put a rule to a chi-square test, or a fault to the instruments
 
 examples:
   draftscope                                 the start page

@@ -1,4 +1,4 @@
-"""The command line of `draftscope run`, `ab` and `bench`. Parsing needs neither MLX nor Qt, so --help is instant."""
+"""The command line of the commands without a window. Parsing needs neither MLX nor Qt, so --help is instant."""
 
 from __future__ import annotations
 
@@ -72,6 +72,11 @@ def _command(name: str, description: str, epilog: str) -> argparse.ArgumentParse
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    _add_output(made)
+    return made
+
+
+def _add_output(made: argparse.ArgumentParser) -> None:
     made.add_argument("--json", action="store_true", help="print one JSON object, nothing else, on standard output")
     made.add_argument(
         "--log-level",
@@ -79,7 +84,6 @@ def _command(name: str, description: str, epilog: str) -> argparse.ArgumentParse
         choices=("debug", "info", "warning", "error"),
         help="log lines on standard error",
     )
-    return made
 
 
 def _add_models(parser: argparse.ArgumentParser) -> None:
@@ -270,10 +274,90 @@ def bench_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def lab_parser() -> argparse.ArgumentParser:
+    """The options of `draftscope lab chi-square` and `draftscope lab faults`."""
+    parser = _Parser(
+        prog="draftscope lab",
+        description="Put an acceptance rule, or the instruments, to the test.",
+        allow_abbrev=False,
+    )
+    labs = parser.add_subparsers(dest="lab", required=True, metavar="LAB", parser_class=_Parser)
+    _add_chi_square(
+        labs.add_parser(
+            "chi-square",
+            help="goodness of fit of a rule's tokens",
+            description="Pearson's test of what a rule emits on the 6-token toy against the target's own distribution.",
+            epilog="Exit code: 0 whatever the verdict, 2 for bad input, 130 after Ctrl+C.",
+            allow_abbrev=False,
+        )
+    )
+    _add_faults(
+        labs.add_parser(
+            "faults",
+            help="which instrument sees a fault, and what it costs",
+            description="Run with a fault and without it, with the same seed, prompt and settings.",
+            epilog="Exit code: 0 whether an instrument tripped or not, 1 for a run that failed, 2 for bad input.",
+            allow_abbrev=False,
+        )
+    )
+    return parser
+
+
+def _add_chi_square(parser: argparse.ArgumentParser) -> None:
+    from engine.goodness import ARMS, Experiment
+
+    default = Experiment()
+    _add_output(parser)
+    parser.add_argument("--rule", default=default.rule, metavar="ID", help=f"{', '.join(ARMS)} (default: stochastic)")
+    parser.add_argument(
+        "--samples",
+        type=whole,
+        default=default.samples,
+        metavar="N",
+        help=f"emitted tokens, for rules that are not lossless tested positions (default: {default.samples})",
+    )
+    parser.add_argument("--seed", type=whole, default=default.seed, metavar="N", help=f"(default: {default.seed})")
+    parser.add_argument("-k", "--num-draft-tokens", type=whole, default=default.k, metavar="K", help=f"({default.k})")
+    parser.add_argument(
+        "--temp", dest="temperature", type=number, default=default.temperature, metavar="T", help="of both models (0.7)"
+    )
+    parser.add_argument("--target-logits", metavar="LIST", help="such as 2,1,0.5,0,-0.5,-1")
+    parser.add_argument("--draft-logits", metavar="LIST", help="as many")
+    parser.add_argument(
+        "--target-top-k",
+        type=whole,
+        default=0,
+        metavar="N",
+        help="filter the target alone: the drafter proposes what it can't emit (default: 0, off)",
+    )
+
+
+def _add_faults(parser: argparse.ArgumentParser) -> None:
+    from engine.faults import FAULT_TABLE
+
+    _add_output(parser)
+    parser.add_argument("--fault", required=True, metavar="ID", help=", ".join(FAULT_TABLE))
+    parser.add_argument("--seed", type=whole, default=1, metavar="N", help="(default: 1)")
+    parser.add_argument(
+        "-n",
+        "--max-tokens",
+        type=whole,
+        default=1000,
+        metavar="N",
+        help="tokens to emit, in further runs where a context or a text ends (default: 1000)",
+    )
+    parser.add_argument("--temp", dest="temperature", type=number, default=1.0, metavar="T", help="(default: 1)")
+    parser.add_argument("--draft-top-k", type=whole, metavar="N", help="the drafter's own (raw-q shows with 2)")
+    parser.add_argument("-k", "--num-draft-tokens", type=whole, metavar="K", help=f"({_SETTINGS.num_draft_tokens})")
+    _add_models(parser)
+    _add_prompt(parser)
+
+
 PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "run": run_parser,
     "ab": ab_parser,
     "bench": bench_parser,
+    "lab": lab_parser,
 }
 
 
