@@ -195,6 +195,14 @@ def run_parser() -> argparse.ArgumentParser:
         help=f"of the main cache, where a fault is not lossless: {', '.join(MAIN_REWINDS)} "
         f"(default: {_SETTINGS.main_rewind})",
     )
+    group.add_argument(
+        "--content-check",
+        type=whole,
+        default=0,
+        metavar="N",
+        help="every N rounds compare the logits from both caches with those from fresh ones: a pass over all tokens "
+        "and syncs of its own (default: 0, never)",
+    )
     group.add_argument("--rule", default="auto", metavar="ID", help=f"{', '.join(RULE_CHOICES)} (default: auto)")
     group.add_argument("--drafter", default="sample", metavar="KIND", help=f"{', '.join(DRAFTERS)} (default: sample)")
     for name, kind, metavar in (

@@ -122,6 +122,8 @@ def run_settings(options: argparse.Namespace) -> Settings:
     """Everything that `run` was asked. Raises SettingsError or UserError."""
     if options.rounds is not None and not options.json:
         raise UserError("--rounds goes with --json: the streamed text has no place for them")
+    if options.content_check < 0:
+        raise UserError(f"--content-check: expected a number of rounds, or 0 for never, got {options.content_check}")
     sampler = sampler_settings(options)
     fields: dict[str, Any] = {
         name: value for name in _SPECULATION_OPTIONS if (value := getattr(options, name)) is not None

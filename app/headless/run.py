@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from app.headless.pair import describe, load, mendable
 from app.headless.request import prompt_of, run_settings
 from app.headless.terminal import TextOut, on_interrupt, print_json, say
 from engine.recording import RecordedRun, Recording
-from engine.rounds import RunHeader
+from engine.rounds import ContentCheck, RunHeader
 
 if TYPE_CHECKING:
     from engine.generator import SpeculativeGenerator
@@ -34,8 +35,8 @@ def run(options: argparse.Namespace) -> int:
             seconds = {"load_seconds": loaded - started, "prefill_seconds": time.perf_counter() - loaded}
             _tell_header(header)
             out = None if options.json else TextOut(sys.stdout)
-            recorded = _follow(generator, header, out)
-    end = generator.end
+            recorded = _follow(generator, header, out, options.content_check)
+    end = recorded.end
     assert end is not None
     if out is not None:
         out.line(end.summary)
@@ -47,8 +48,8 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_CODES[end.finish_reason]
 
 
-def _follow(generator: SpeculativeGenerator, header: RunHeader, out: TextOut | None) -> RecordedRun:
-    """Every round to its end: streamed to `out`, else recorded."""
+def _follow(generator: SpeculativeGenerator, header: RunHeader, out: TextOut | None, check_every: int) -> RecordedRun:
+    """Every round to its end: streamed to `out`, else recorded; the caches' contents checked every so many rounds."""
     recorded = Recording().begin(header)
     for record in generator.rounds():
         if record.index == 0:
@@ -57,10 +58,21 @@ def _follow(generator: SpeculativeGenerator, header: RunHeader, out: TextOut | N
             out.show(generator.text)
         else:
             recorded.append(record)
-    recorded.end = generator.end
+        failed = generator.end is not None and generator.end.finish_reason == "error"
+        if check_every and (record.index + 1) % check_every == 0 and not failed:
+            recorded.content_checks.append(generator.check_contents())
+            _tell_check(recorded.content_checks[-1])
+    end = generator.end
+    # A check behind the last round comes after the end.
+    recorded.end = None if end is None else dataclasses.replace(end, check_syncs=generator.check_syncs)
     if out is not None:
         out.show(generator.text)
     return recorded
+
+
+def _tell_check(check: ContentCheck) -> None:
+    draft = "" if check.draft_difference is None else f", draft {check.draft_difference:.2g}"
+    say(f"content check behind round {check.round}: largest difference main {check.main_difference:.2g}{draft}")
 
 
 def _tell_header(header: RunHeader) -> None:
