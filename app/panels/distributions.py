@@ -11,6 +11,7 @@ from app import theme
 from app.format import count, probability, significant, visible_text
 from app.panels.bars import BarRow, BarTable, PositionBars
 from app.panels.chips import chip_styles
+from app.panels.residual_text import ResidualName, residual_of
 from app.panels.title_controls import Segments, Swatches, TitleCombo, exact, shelve
 from app.view import View
 from engine.rounds import Distributions, Floats, Round
@@ -24,6 +25,7 @@ TOP_CHOICES: tuple[tuple[str, int | None], ...] = (
     ("all kept", None),
 )
 IDENTITY_TOLERANCE = 1e-4
+PLAIN = ResidualName()
 """Σ min and Z are float32 sums over the vocabulary, taken apart; a larger difference is said in red."""
 
 EMPTY = "The target's p and the drafter's q appear here with the first round."
@@ -76,8 +78,14 @@ def chosen_rows(record: Distributions, top_n: int | None, kept: Sequence[int]) -
     return rows
 
 
-def identity(sum_min: float | None, mass: float | None) -> tuple[str, bool]:
-    """`Σ min(p, q) = 0.7361 = 1 − Z, Z = 0.2639` from two numbers that were computed apart, and if they disagree."""
+def identity(sum_min: float | None, mass: float | None, name: ResidualName = PLAIN) -> tuple[str, bool]:
+    """`Σ min(p, q) = 0.7361 = 1 − Z, Z = 0.2639` from two numbers that were computed apart, and if they disagree.
+
+    Where the rule's residual isn't the plain one, its mass is named and compared with nothing.
+    """
+    if not name.is_token_wise and mass is not None:
+        text = f"{name.mass} = Σ {name.formula} = {significant(mass)}"
+        return text + (f", Σ min(p, q) = {significant(sum_min)}" if sum_min is not None else ""), False
     if sum_min is None:
         return (f"Z = {significant(mass)}; Diagnostics adds Σ min(p, q)" if mass is not None else ""), False
     if mass is None:
@@ -178,7 +186,7 @@ class DistributionsPanel(PositionBars):
         name = "p and q" if data.q is not None else "p"
         parts = []
         if data.q is not None:
-            text = identity(record.drafts[position].sum_min, data.residual_mass)[0].replace("min(p, q)", "min")
+            text = self._identity(record, data, position)[0].replace("min(p, q)", "min")
             parts.append(text if stage == FINAL or not text else f"final: {text}")
         elif position < record.k:
             parts.append("the drafter reports no q")
@@ -186,6 +194,10 @@ class DistributionsPanel(PositionBars):
             parts.append("behind the drafts: nothing was proposed here" if record.k else "nothing was drafted")
         parts += self._stand_ins(data, stage)
         self._set_title(f"{name}, position {position + 1}", "; ".join(part for part in parts if part))
+
+    @staticmethod
+    def _identity(record: Round, data: Distributions, position: int) -> tuple[str, bool]:
+        return identity(record.drafts[position].sum_min, data.residual_mass, residual_of(record, position))
 
     @staticmethod
     def _stand_ins(data: Distributions, stage: str) -> list[str]:
@@ -233,7 +245,7 @@ class DistributionsPanel(PositionBars):
             )
         foot, bad = ("", False)
         if q is not None:
-            foot, bad = identity(record.drafts[position].sum_min, data.residual_mass)
+            foot, bad = self._identity(record, data, position)
         return BarTable(
             rows=tuple(rows),
             columns=columns,

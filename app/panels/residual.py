@@ -9,7 +9,8 @@ from app import theme
 from app.format import count, probability, significant, visible_text
 from app.panels.bars import BarRow, BarTable, PositionBars
 from app.panels.chips import chip_styles
-from app.panels.distributions import IDENTITY_TOLERANCE, NOT_RECORDED, rest_of, rest_text
+from app.panels.distributions import IDENTITY_TOLERANCE, NOT_RECORDED, PLAIN, rest_of, rest_text
+from app.panels.residual_text import ResidualName, residual_of
 from app.panels.title_controls import exact
 from app.view import View
 from engine.rounds import Distributions, Round
@@ -39,6 +40,8 @@ def reason_not_drawn(record: Round, position: int) -> str:
     fate = record.drafts[position].fate
     if fate == "accepted":
         return "not drawn from: the draft was accepted"
+    if fate == "ignored" and record.rule == "block":
+        return "not drawn from: a shorter prefix was kept"
     if fate == "ignored":
         return "not drawn from: this draft was not tested"
     source = next((e.source for e in record.emitted if e.position == position), "")
@@ -51,9 +54,11 @@ def reason_not_drawn(record: Round, position: int) -> str:
     return f"not drawn from under {record.rule}"
 
 
-def mass_text(mass: float, sum_min: float | None) -> str:
-    """`relu(p − q)/Z, Z = 0.2639 = 1 − Σ min`, the last part only where Σ min was computed."""
-    text = f"relu(p − q)/Z, Z = {significant(mass)}"
+def mass_text(mass: float, sum_min: float | None, name: ResidualName = PLAIN) -> str:
+    """`relu(p − q)/Z, Z = 0.2639 = 1 − Σ min`, the last part only where Σ min was computed and it must hold."""
+    text = f"{name.formula}/{name.mass}, {name.mass} = {significant(mass)}"
+    if not name.is_token_wise:
+        return f"{text}, {name.note}" if name.note else text
     if sum_min is None:
         return text
     equal = "=" if abs(sum_min - (1 - mass)) <= IDENTITY_TOLERANCE else "≠"
@@ -90,7 +95,9 @@ class ResidualPanel(PositionBars):
             self.set_table(BarTable(sentence=reason))
             return
         assert data.residual_mass is not None
-        parts = [mass_text(data.residual_mass, record.drafts[position].sum_min), reason_not_drawn(record, position)]
+        name = residual_of(record, position)
+        mass = mass_text(data.residual_mass, record.drafts[position].sum_min, name)
+        parts = [mass, reason_not_drawn(record, position)]
         self._set_context("; ".join(part for part in parts if part))
         if self.isVisible():
             self.set_table(self._build(record, data, position, parts[1]))

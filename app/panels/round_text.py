@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.format import comparison, plural, probability, significant
+from app.panels.residual_text import residual_of
 from engine.recording import RecordedRun
 from engine.rounds import Draft, Emitted, Round
 
@@ -70,13 +71,24 @@ def is_stochastic(record: Round) -> bool:
     return any(draft.threshold is not None for draft in record.drafts) or record.rule == "stochastic"
 
 
+_BLOCK = "keep the longest prefix with u ≤ h, its P = min(P·p/q, 1). Bar 0 … 1, filled to h, ▾ u"
+_STOCHASTIC = "Bar 0 … q(d), tick p(d), ▾ u·q(d)"
+_ARGMAX = ("greedy-argmax", "argmax-vs-argmax")
+
+
 def how_to_read(record: Round) -> str:
     """The rule's test and the bar's legend, for the title."""
     if record.k == 0:
         return "no drafts: plain decoding"
+    if record.rule == "block":
+        return _BLOCK
+    if record.rule == "missing-support-check":
+        return f"accept iff u·q(d) ≤ p(d), in half precision and p(d) = 0 included. {_STOCHASTIC}"
+    if record.rule == "raw-q":
+        return f"accept iff p(d) > 0 and u·q′(d) ≤ p(d), q′ before temperature and filters. {_STOCHASTIC}"
     if is_stochastic(record):
-        return "accept iff p(d) > 0 and u·q(d) ≤ p(d). Bar 0 … q(d), tick p(d), ▾ u·q(d)"
-    if record.rule == "greedy-argmax":
+        return f"accept iff p(d) > 0 and u·q(d) ≤ p(d). {_STOCHASTIC}"
+    if record.rule in _ARGMAX:
         return "accept iff d = argmax p. Bar 0 … 1, filled to p(d)"
     if all(draft.match is None for draft in record.drafts):
         return record.rule_label
@@ -84,10 +96,11 @@ def how_to_read(record: Round) -> str:
 
 
 def counts(record: Round) -> str:
-    """`k 4 · tested 3 · accepted 2 · rule stochastic: Stochastic is on.`"""
+    """`k 4 · tested 3 · accepted 2 · rule stochastic: Stochastic is on.`, or that the round isn't lossless."""
+    lossless = "" if record.distribution_preserving else ", not lossless"
     return (
         f"k {record.k} · tested {record.tested} · accepted {record.accepted} · "
-        f"rule {record.rule}: {record.rule_reason.rstrip('.')}"
+        f"rule {record.rule}{lossless}: {record.rule_reason.rstrip('.')}"
     )
 
 
@@ -97,7 +110,10 @@ def _fraction(value: float | None, full: float | None) -> float | None:
     return min(max(value / full, 0.0), 1.0)
 
 
-def _bar(draft: Draft) -> Bar | None:
+def _bar(record: Round, draft: Draft) -> Bar | None:
+    if record.rule == "block":
+        h = draft.block_h
+        return None if h is None else Bar(min(max(h, 0.0), 1.0), True, h if h < 1 else None, draft.u)
     if draft.threshold is not None:
         below = _fraction(draft.p, draft.q)
         if below is None:
@@ -107,9 +123,11 @@ def _bar(draft: Draft) -> Bar | None:
 
 
 def _test(record: Round, draft: Draft) -> Test | None:
+    if record.rule == "block":
+        return _block_test(draft)
     verdict = YES if draft.fate == "accepted" else NO
     if draft.threshold is not None:
-        if not draft.p:
+        if not draft.p and record.rule != "missing-support-check":
             return Test(
                 (f"p(d) = {significant(draft.p)}",), ("> 0 ?",), verdict, (f"p {significant(draft.p)}",), ("> 0 ?",)
             )
@@ -117,7 +135,7 @@ def _test(record: Round, draft: Draft) -> Test | None:
         product = f"{significant(draft.u)} × {significant(draft.q)} = {left}"
         return Test((product,), (f"≤ {right} ?",), verdict, (f"u·q {left}",), (f"≤ p {right} ?",))
     if draft.match is not None:
-        name = "argmax p" if record.rule == "greedy-argmax" else "x"
+        name = "argmax p" if record.rule in _ARGMAX else "x"
         return Test(
             ("d ", draft.token),
             (f"= {name} ", draft.match, " ?"),
@@ -128,16 +146,31 @@ def _test(record: Round, draft: Draft) -> Test | None:
     return None
 
 
-def _numbers(draft: Draft) -> tuple[str, ...]:
-    pairs = [("q", draft.q), ("p", draft.p), ("u", draft.u)]
+def _block_test(draft: Draft) -> Test | None:
+    """The prefix up to a draft has a test of its own; it may fail, and a longer one be kept all the same."""
+    if draft.u is None or draft.block_h is None:
+        return None
+    if draft.block_h <= 0:
+        return Test((f"h = {significant(draft.block_h)}",), ("> 0 ?",), NO)
+    left, right = comparison(draft.u, draft.block_h)
+    return Test((f"u {left}",), (f"≤ h {right} ?",), YES if draft.u <= draft.block_h else NO, (f"u {left}",))
+
+
+def _numbers(record: Round, draft: Draft) -> tuple[str, ...]:
+    pairs = [("q", draft.q), ("p", draft.p)]
+    pairs += [("P", draft.block_p)] if record.rule == "block" else [("u", draft.u)]
+    if record.rule == "raw-q":
+        pairs[0] = ("q′", draft.q)
     return tuple(f"{name} {significant(value)}" for name, value in pairs if value is not None)
 
 
 def _why_ignored(record: Round) -> tuple[str, ...]:
     rejected = record.rejected_at
+    if record.rule == "block" and rejected is not None:
+        return (f"a shorter prefix was kept: {rejected}", "u > h, as in every longer one")
     if rejected is None:
         return ("behind the token that ended the run:", "no test, no u drawn" if is_stochastic(record) else "no test")
-    drawn = "no u drawn" if is_stochastic(record) else "no x drawn" if record.rule != "greedy-argmax" else ""
+    drawn = "no u drawn" if is_stochastic(record) else "no x drawn" if record.rule not in _ARGMAX else ""
     return (f"behind the rejection at {rejected + 1}:", ", ".join(part for part in ("no test", drawn) if part))
 
 
@@ -146,12 +179,16 @@ def draft_cell(record: Round, position: int) -> DraftCell:
     draft = record.drafts[position]
     if draft.fate == "ignored":
         numbers = (f"q {significant(draft.q)}",) if draft.q is not None else ()
+        if record.rule == "block" and draft.block_h is not None and draft.block_p is not None:
+            numbers = (*numbers, f"P {significant(draft.block_p)}", f"h {significant(draft.block_h)}")
         return DraftCell(position, draft.token, draft.fate, None, numbers, None, _why_ignored(record))
     notes = () if draft.q is not None else ("drafter reported no q",)
     test = _test(record, draft)
+    if record.rule == "block" and test is not None and test.verdict == NO and draft.fate == "accepted":
+        notes = (*notes, "kept with a longer prefix")
     if test is None:
         notes = (*notes, "the test was not recorded")
-    return DraftCell(position, draft.token, draft.fate, _bar(draft), _numbers(draft), test, notes)
+    return DraftCell(position, draft.token, draft.fate, _bar(record, draft), _numbers(record, draft), test, notes)
 
 
 def _residual_mass(record: Round, position: int) -> float | None:
@@ -160,7 +197,8 @@ def _residual_mass(record: Round, position: int) -> float | None:
         if mass is not None:
             return mass
     draft = record.drafts[position]
-    return 1 - draft.sum_min if draft.sum_min is not None else None
+    known = residual_of(record, position).is_token_wise and draft.sum_min is not None
+    return 1 - draft.sum_min if known and draft.sum_min is not None else None
 
 
 def _ended(run: RecordedRun, record: Round) -> tuple[str, ...]:
@@ -184,18 +222,21 @@ def emit_cell(run: RecordedRun, record: Round) -> EmitCell:
     match last.source:
         case "recovered":
             mass = _residual_mass(record, last.position)
-            numbers = ((f"Z {significant(mass)}",) if mass is not None else ()) + drawn
-            return EmitCell(
-                record.emitted, last.source, ("recovered", *replaced), ("drawn from relu(p\u00a0−\u00a0q)/Z",), numbers
-            )
+            name = residual_of(record, last.position)
+            numbers = ((f"{name.mass} {significant(mass)}",) if mass is not None else ()) + drawn
+            formula = name.formula.replace(" ", "\u00a0")
+            notes: tuple[str, ...] = (f"drawn from {formula}/{name.mass}",)
+            return EmitCell(record.emitted, last.source, ("recovered", *replaced), notes, numbers)
         case "degenerate-fallback":
-            notes: tuple[str, ...] = ("relu(p\u00a0−\u00a0q) has no mass:", "drawn from p instead")
+            notes = ("relu(p\u00a0−\u00a0q) has no mass:", "drawn from p instead")
             return EmitCell(record.emitted, last.source, ("fallback", *replaced), notes, drawn)
         case "bonus":
             notes = (f"all {plural(record.k, 'draft')} accepted:" if record.k > 1 else "the draft was accepted:",)
             return EmitCell(record.emitted, last.source, ("bonus",), (*notes, f"drawn from p at {record.k + 1}"), drawn)
         case "target-draw":
             notes = ("drawn from p",) if record.k == 0 else ("the x that d was compared with",)
+            if record.k and record.rule == "resample-from-p":
+                notes = ("drawn from p, not from the residual",)
             return EmitCell(record.emitted, last.source, ("target draw", *replaced), notes, drawn)
         case "greedy":
             return EmitCell(record.emitted, last.source, ("argmax p", *replaced), ("no randomness drawn",), ())
@@ -205,8 +246,17 @@ def emit_cell(run: RecordedRun, record: Round) -> EmitCell:
 def tip_lines(record: Round, position: int) -> list[str]:
     """Everything of a draft, a line each, for the tooltip."""
     draft = record.drafts[position]
-    names = ("q", "p", "u", "threshold", "sum_min", "sum_prod", "p_argmax_q", "q_argmax_p", "p_entropy", "q_entropy")
-    shown = {"threshold": "u·q", "sum_min": "Σ min", "sum_prod": "Σ p·q", "p_argmax_q": "p(argmax q)"}
+    names = ["q", "p", "u", "threshold", "sum_min", "sum_prod", "p_argmax_q", "q_argmax_p", "p_entropy", "q_entropy"]
+    if record.rule == "block":
+        names[3:4] = ["block_p", "block_h"]
+    shown = {
+        "threshold": "u·q",
+        "block_p": "P",
+        "block_h": "h",
+        "sum_min": "Σ min",
+        "sum_prod": "Σ p·q",
+        "p_argmax_q": "p(argmax q)",
+    }
     shown |= {"q_argmax_p": "q(argmax p)", "p_entropy": "entropy p", "q_entropy": "entropy q"}
     values = {name: getattr(draft, name) for name in names}
     return [f"{shown.get(name, name)} {significant(value, 6)}" for name, value in values.items() if value is not None]
@@ -215,7 +265,8 @@ def tip_lines(record: Round, position: int) -> list[str]:
 def copied(run: RecordedRun, record: Round) -> str:
     """The round's positions as tab-separated text under a header line."""
     vocabulary = run.header.vocabulary
-    lines = ["position\ttoken\ttext\tfate\tq\tp\tu\tu·q\tmatch\temitted\tsource"]
+    compared = "h" if record.rule == "block" else "u·q"
+    lines = [f"position\ttoken\ttext\tfate\tq\tp\tu\t{compared}\tmatch\temitted\tsource"]
     by_position = {e.position: e for e in record.emitted}
     for position in range(max(record.k, max(by_position, default=-1) + 1)):
         draft = record.drafts[position] if position < record.k else None

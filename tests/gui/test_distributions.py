@@ -25,6 +25,7 @@ from app.panels.distributions import (
 )
 from app.panels.residual import EMPTY as NO_ROUND
 from app.panels.residual import NO_RESIDUAL, ResidualPanel
+from app.panels.residual_text import ResidualName
 from app.panels.title_controls import TitleCombo
 from app.view import View
 from engine.recording import RecordedRun
@@ -273,3 +274,10 @@ def test_painting_at_any_size(panel: DistributionsPanel, residual: ResidualPanel
             for size in ((60, 20), (widget.minimumSizeHint().width(), widget.minimumSizeHint().height()), (1400, 700)):
                 widget.resize(*size)
                 assert not widget.grab().isNull()
+
+
+def test_where_the_residual_is_another_its_mass_is_compared_with_nothing() -> None:
+    scaled = ResidualName("relu(P·p − q)", "S", "", False)
+    assert identity(0.7361, 0.5, scaled) == ("S = Σ relu(P·p − q) = 0.5000, Σ min(p, q) = 0.7361", False)
+    assert identity(None, 0.5, scaled) == ("S = Σ relu(P·p − q) = 0.5000", False)
+    assert identity(0.7361, 0.5)[1], "the plain one must be 1 - sum min"

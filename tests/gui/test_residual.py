@@ -125,3 +125,20 @@ def test_empty_states(view: View, panel: ResidualPanel) -> None:
     view.show_run(None)
     assert panel.content().sentence == EMPTY
     assert panel.title_context() == ""
+
+
+def test_rules_with_another_residual_name_it_and_compare_its_mass_with_nothing(
+    view: View, panel: ResidualPanel
+) -> None:
+    record = next(r for r in fake_run(60) if r.rejected_at == 1)
+    drafts = tuple(dataclasses.replace(d, block_p=0.25, block_h=0.5) for d in record.drafts)
+    show(view, dataclasses.replace(record, rule="block", drafts=drafts), 1)
+    context = panel.title_context()
+    assert context.startswith("relu(P·p − q)/S, S = ")
+    assert "P = 0.2500 of the drafts before" in context
+    assert "Σ min" not in context
+    show(view, dataclasses.replace(record, rule="block", drafts=drafts), 0)
+    assert "P = 1.000" in panel.title_context()
+    show(view, dataclasses.replace(record, rule="raw-q"), 1)
+    assert panel.title_context().startswith("relu(p − q′)/Z")
+    assert "Σ min" not in panel.title_context()

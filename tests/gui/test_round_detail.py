@@ -10,7 +10,7 @@ from fakes import FakeRounds, end_run, fake_header, fake_run
 from PySide6.QtGui import QGuiApplication, Qt
 
 from app.panels.round_detail import RoundDetailPanel
-from app.panels.round_text import Part, copied, counts, draft_cell, emit_cell, how_to_read
+from app.panels.round_text import Part, copied, counts, draft_cell, emit_cell, how_to_read, tip_lines
 from app.view import View
 from engine.recording import RecordedRun
 from engine.rounds import Draft, Emitted, Round
@@ -233,3 +233,59 @@ def test_reading_help_and_counts_fit_the_rule() -> None:
     assert "no drafts" in how_to_read(fake_run(1, k=0)[0])
     record = fake_run(1)[0]
     assert counts(record).startswith(f"k 4 · tested {record.tested} · accepted {record.accepted} · rule stochastic")
+
+
+def by_hand(rule: str, drafts: list[Draft], emitted: list[Emitted]) -> Round:
+    return dataclasses.replace(one_round(drafts, emitted), rule=rule, distribution_preserving=rule == "block")
+
+
+def of_block(fates: str) -> Round:
+    """A round of block verification: `a`ccepted, `r`ejected, `i`gnored drafts with falling h."""
+    names = {"a": "accepted", "r": "rejected", "i": "ignored"}
+    drafts = []
+    for at, fate in enumerate(fates):
+        tested = {"u": 0.6, "threshold": 0.9 - 0.2 * at} if fate != "i" else {}
+        drafts.append(Draft(4, names[fate], q=0.5, p=0.4, block_p=0.8, block_h=0.9 - 0.2 * at, **tested))
+    return by_hand("block", drafts, [Emitted(7, "recovered", fates.count("a"))])
+
+
+def test_block_shows_its_own_test_and_names_a_prefix_that_was_kept_with_a_longer_one() -> None:
+    record = of_block("aari")
+    assert how_to_read(record).startswith("keep the longest prefix with u ≤ h")
+    cells = [draft_cell(record, at) for at in range(4)]
+    assert [f"{words(c.test.left)} {words(c.test.right)} {c.test.verdict}" for c in cells[:3]] == [
+        "u 0.6000 ≤ h 0.9000 ? yes",
+        "u 0.6000 ≤ h 0.7000 ? yes",
+        "u 0.6000 ≤ h 0.5000 ? no",
+    ]
+    assert cells[0].numbers == ("q 0.5000", "p 0.4000", "P 0.8000")
+    assert (cells[0].bar.fill, cells[0].bar.needle) == pytest.approx((0.9, 0.6))
+    assert cells[3].test is None
+    assert cells[3].notes[0] == "a shorter prefix was kept: 2"
+    longer = of_block("aaar")
+    assert draft_cell(longer, 2).test.verdict == "no"
+    assert "kept with a longer prefix" in draft_cell(longer, 2).notes
+    emitted = emit_cell(run_of(record), record)
+    assert emitted.notes == ("drawn from relu(P·p\u00a0−\u00a0q)/S",)
+    assert tip_lines(record, 0)[3:5] == ["P 0.800000", "h 0.900000"]
+
+
+def test_a_prefix_without_support_has_no_chance() -> None:
+    nothing = dataclasses.replace(of_block("r").drafts[0], block_h=0.0, threshold=0.0)
+    test = draft_cell(by_hand("block", [nothing], [Emitted(1, "recovered", 0)]), 0).test
+    assert (words(test.left), words(test.right), test.verdict) == ("h = 0", "> 0 ?", "no")
+
+
+def test_rules_that_are_wrong_on_purpose_show_what_they_do() -> None:
+    draft = Draft(4, "rejected", q=0.5, p=0.1, match=7)
+    record = by_hand("argmax-vs-argmax", [draft], [Emitted(7, "greedy", 0)])
+    assert words(draft_cell(record, 0).test.right) == "= argmax p [7] ?"
+    assert "d = argmax p" in how_to_read(record)
+    assert "rule argmax-vs-argmax, not lossless:" in counts(record)
+    unsupported = Draft(4, "accepted", q=1e-9, p=0.0, u=0.5, threshold=0.0)
+    record = by_hand("missing-support-check", [unsupported], [Emitted(4, "accepted", 0)])
+    assert draft_cell(record, 0).test.verdict == "yes"
+    naive = by_hand("resample-from-p", [draft], [Emitted(7, "target-draw", 0)])
+    assert emit_cell(run_of(naive), naive).notes == ("drawn from p, not from the residual",)
+    believed = by_hand("raw-q", [Draft(4, "rejected", q=0.5, p=0.1, u=0.9, threshold=0.45)], [])
+    assert draft_cell(believed, 0).numbers[0] == "q′ 0.5000"
