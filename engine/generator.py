@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
-import reprlib
 import secrets
 import threading
 import time
@@ -15,46 +14,38 @@ from typing import Any
 import numpy as np
 
 from engine.acceptance import Rule, Verdict, Verification, acceptance_rule
+from engine.admission import PromptError, check_models, notices_of, prompt_ids
 from engine.alternatives import read_counterfactual
 from engine.backend import describe_backend, mx
 from engine.caches import Cache, CacheError, broken_law, rewind
 from engine.counterfactuals import counterfactuals
-from engine.diagnostics import Host, Observation, distributions, observe, value_at
+from engine.diagnostics import Host, Observation, distributions, observe
 from engine.drafters import ModelDrafter, Proposal, no_proposal
-from engine.emission import TextSoFar, fates_of, keep_emitted, source_of
+from engine.emission import TextSoFar, keep_emitted
+from engine.forcing import Forced, force
 from engine.meters import meter_coordinates
 from engine.models import LanguageModel, Pair
 from engine.penalties import preprocess_logits, preprocessing_active, xtc_active
 from engine.randomness import XTC, RoundKeys
+from engine.replay import repeat_draft, repeat_main
 from engine.rewinds import REWIND_TABLE, Outcome, Rewind, draft_trim, main_trim, next_debt
+from engine.round_record import coordinates_of, drafts_of, emissions_of, log_firsts
 from engine.rounds import (
     CachePositions,
     ContentCheck,
-    Coordinates,
-    Distributions,
-    Draft,
-    Emitted,
     Round,
     RunEnd,
     RunHeader,
     Timings,
 )
 from engine.sampling import filter_logits, row_sums_and_maxima, unusable
-from engine.settings import SamplerSettings, Settings
+from engine.settings import SamplerSettings, Settings, SettingsError
 from engine.statistics import Statistics, summary_line
 from engine.switches import stochastic_from_environment
 
+__all__ = ["PromptError", "RoundError", "SpeculativeGenerator"]
+
 log = logging.getLogger("draftscope.engine")
-_logged: set[str] = set()  # rules and sources that this process has logged: each only once
-_FIRSTS = {
-    "accepted": "first draft accepted",
-    "recovered": "first token drawn from a residual",
-    "degenerate-fallback": "first degenerate residual fallback: the residual was empty, drew from p",
-}
-
-
-class PromptError(ValueError):
-    """The prompt can't be run; the text says why."""
 
 
 class RoundError(RuntimeError):
@@ -92,16 +83,13 @@ class SpeculativeGenerator:
 
     # Commands
 
-    def start(self, prompt: str | Sequence[int], progress: Callable[[int, int], bool] | None = None) -> RunHeader:
-        """Read the prompt (text or ids): both caches take all of it but the last token, in chunks.
-
-        `progress(done, total)` returns True to cancel. Raises PromptError for a prompt that can't be run.
-        """
-        ids = self._prompt_ids(prompt)
+    def _begin(self, ids: list[int], prompt: str) -> RunHeader:
+        """Forget the run before; empty caches."""
         settings, target = self.settings, self.pair.target
         self.tokens, self.end, self.statistics, self.host_syncs, self.check_syncs = [], None, Statistics(), 0, 0
         self._prompt, self._index, self._debt, self._seconds = ids, 0, 0, 0.0
         self._previous_trims = (0, 0)
+        self._forced: Forced | None = None
         self._limit = settings.max_tokens
         self._cancelled.clear()
         self._text = TextSoFar(target.vocabulary, settings.stop)
@@ -116,17 +104,57 @@ class SpeculativeGenerator:
             draft=draft.info if draft is not None else None,
             drafter=settings.drafter if draft is not None else "none",
             vocabulary=target.vocabulary,
-            prompt=prompt if isinstance(prompt, str) else target.vocabulary.decode(ids),
+            prompt=prompt,
             prompt_tokens=tuple(ids),
             settings=dataclasses.replace(settings, seed=self._seed),
             seed=self._seed,
             backend=describe_backend(),
-            notices=(*self.pair.notices, *self._notices()),
+            notices=(*self.pair.notices, *notices_of(self.pair, settings)),
         )
         log.info("drafter in use: %s, chosen", self.header.drafter)
+        return self.header
+
+    def start(self, prompt: str | Sequence[int], progress: Callable[[int, int], bool] | None = None) -> RunHeader:
+        """Read the prompt (text or ids): both caches take all of it but the last token, in chunks.
+
+        `progress(done, total)` returns True to cancel. Raises PromptError for a prompt that can't be run.
+        """
+        ids = prompt_ids(self.pair.target, prompt)
+        header = self._begin(ids, prompt if isinstance(prompt, str) else self.pair.target.vocabulary.decode(ids))
         if not self._prefill(ids[:-1], progress):
             self._finish("cancelled", "Stopped while reading the prompt.")
-        return self.header
+        return header
+
+    def fork(
+        self,
+        header: RunHeader,
+        rounds: Sequence[Round],
+        forced: Forced | None = None,
+        progress: Callable[[int, int], bool] | None = None,
+    ) -> RunHeader:
+        """Start where a recorded run stood behind `rounds`, its first ones, and go on with these settings.
+
+        The caches are rebuilt by the recorded passes; seed and round numbers go on, so that with the run's own
+        settings the tokens are the run's own, on the same machine and libraries. `forced`: what is to happen in the
+        next round. `progress(done, total)` returns True to cancel. Raises PromptError for a run of other models,
+        SettingsError for a token outside the vocabulary.
+        """
+        check_models(self.pair, header)
+        if forced is not None and forced.token is not None and not 0 <= forced.token < self.pair.target.vocab_size:
+            raise SettingsError(f"forced: expected a token id below {self.pair.target.vocab_size}, got {forced.token}")
+        self.settings = dataclasses.replace(self.settings, seed=header.seed)
+        made = self._begin(list(header.prompt_tokens), header.prompt)
+        if not self._prefill(self._prompt[:-1], None):
+            raise RuntimeError("nothing can cancel this prefill")
+        for number, record in enumerate(rounds):
+            if self._cancelled.is_set() or (progress is not None and progress(number, len(rounds))):
+                self._finish("cancelled", "Stopped while the recorded rounds were repeated.")
+                return made
+            self._repeat(record)
+        if self._limit != -1:
+            self._limit = max(self._limit, len(self.tokens) + 1)
+        self._forced = forced
+        return made
 
     def change(self, **live: Any) -> None:
         """Change live settings (`engine.settings.LIVE_FIELDS`) from the next round on."""
@@ -217,7 +245,7 @@ class SpeculativeGenerator:
         self._hold(context, drafted)
         emitted = self._emit(drafted, count, int(host["token"]))
         seen = distributions(observation, host, k) if observation is not None else ()
-        drafts = _drafts(drafted, count, len(emitted), host, seen)
+        drafts = drafts_of(drafted, count, len(emitted), host, seen)
         clock.append(time.perf_counter())
         accepted = min(count, len(emitted))
         context += emitted
@@ -230,9 +258,11 @@ class SpeculativeGenerator:
             rule=rule.id,
             rule_label=self._label(),
             rule_reason=reason,
-            distribution_preserving=rule.distribution_preserving and not self._main_rewind.is_fault,
+            distribution_preserving=rule.distribution_preserving
+            and not self._main_rewind.is_fault
+            and self._forced is None,
             drafts=drafts,
-            emitted=_emissions(emitted, count, k, rule, bool(host.get("degenerate", False)), seen),
+            emitted=emissions_of(emitted, count, k, rule, bool(host.get("degenerate", False)), seen),
             main_cache=main_cache,
             draft_cache=draft_cache,
             debt=self._debt,
@@ -241,9 +271,11 @@ class SpeculativeGenerator:
             distributions=seen,
             changed=changed,
             text_end=len(self._text.visible),
-            coordinates=_coordinates(host, len(emitted)),
+            forced="" if self._forced is None else str(self._forced),
+            coordinates=coordinates_of(host, len(emitted)),
             counterfactual=read_counterfactual(host),
         )
+        self._forced = None
         self._close_round(record)
         return record
 
@@ -273,6 +305,8 @@ class SpeculativeGenerator:
             proposal.processed,
         )
         verdict = rule.decide(verification)
+        if self._forced is not None:
+            verdict = force(verification, verdict, rule, self._forced)
         if not settings.record:
             return verdict, None, processed
         drafting = self._drafter.settings if self._drafter else None
@@ -361,7 +395,7 @@ class SpeculativeGenerator:
         self._index += 1
         self._seconds += record.timings.total
         self.statistics.add(record)
-        _log_firsts(record)
+        log_firsts(record)
         if self._ending is not None:
             self._finish(*self._ending)
 
@@ -425,10 +459,10 @@ class SpeculativeGenerator:
         return REWIND_TABLE[self.settings.rewind]
 
     def _label(self) -> str:
-        """The rule's label, and what the main cache does to it."""
-        if not self._main_rewind.is_fault:
-            return self.rule.label
-        return f"{self.rule.label}; not lossless: main cache {self._main_rewind.id}"
+        """The rule's label, and what takes losslessness from it."""
+        wrongs = [f"main cache {self._main_rewind.id}"] if self._main_rewind.is_fault else []
+        wrongs += [str(self._forced)] if self._forced is not None else []
+        return "; not lossless: ".join([self.rule.label, *wrongs])
 
     def _pending(self, context: list[int]) -> list[int]:
         """What the next draft pass is fed: the owed tokens, unless a fault forgets them, and y."""
@@ -496,43 +530,30 @@ class SpeculativeGenerator:
             cache.hold(chunk)
             cache.evaluate()
 
-    def _prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
-        target = self.pair.target
-        try:
-            ids = target.encode(prompt) if isinstance(prompt, str) else [int(token) for token in prompt]
-        except ValueError as error:
-            raise PromptError(str(error)) from error
-        if isinstance(prompt, str) and prompt and not prompt.strip():
-            raise PromptError(
-                f"the prompt is blank: expected text that isn't only white space, got {reprlib.repr(prompt)}"
-            )
-        if not ids:
-            raise PromptError("prompt must be non-empty: expected at least one token, got none")
-        wrong = next((token for token in ids if not 0 <= token < target.vocab_size), None)
-        if wrong is not None:
-            raise PromptError(f"prompt token {wrong} is outside the vocabulary: expected ids below {target.vocab_size}")
-        room = target.context_length
-        if room is not None and len(ids) > room:
-            raise PromptError(f"the prompt has {len(ids)} tokens, but the target's context holds {room}: shorten it")
-        return ids
+    def _repeat(self, record: Round) -> None:
+        """Take over a recorded round: its passes, its tokens, its count."""
+        context = [*self._prompt, *self.tokens]
+        self._feed_anew(self.pair.target, self._main, record.main_cache, context)
+        repeat_main(self.pair.target, self._main, context, record)
+        if self._drafter is not None and record.draft_cache is not None:
+            self._feed_anew(self._drafter.model, self._drafter.cache, record.draft_cache, context)
+            repeat_draft(self._drafter.model, self._drafter.cache, context, record)
+            self._drafter.cache.evaluate()
+        self._main.evaluate()
+        for token in (e.token for e in record.emitted):
+            self.tokens.append(token)
+            self._text.add(token)
+        k, emitted = record.k, len(record.emitted)
+        self._debt = record.debt
+        self._previous_trims = (main_trim(k, emitted), draft_trim(k, emitted) if k else 0)
+        self._index = record.index + 1
+        self.statistics.add(record)
 
-    def _notices(self) -> list[str]:
-        """What isn't what was asked, in plain sentences."""
-        settings, found = self.settings, []
-        draft, vocab_size = self.pair.draft, self.pair.target.vocab_size
-        if draft is None:
-            found.append("No draft model: plain decoding, nothing is speculated.")
-        elif settings.num_draft_tokens == 0:
-            found.append(f"k is 0: plain decoding, the draft model {draft.info.name} isn't used.")
-        elif draft.context_length is not None and draft.context_length < (self.pair.target.context_length or 0):
-            found.append(
-                f"The draft's context ({draft.context_length}) is shorter than the target's "
-                f"({self.pair.target.context_length}): past it, plain decoding goes on."
-            )
-        for sampler, who in ((settings.sampler, "target"), (settings.drafting, "draft")):
-            if sampler.top_k >= vocab_size:
-                found.append(f"top-k {sampler.top_k} has no effect on the {who}: the vocabulary is {vocab_size}.")
-        return list(dict.fromkeys(found))
+    def _feed_anew(self, model: LanguageModel, cache: Cache, positions: CachePositions, context: list[int]) -> None:
+        if positions.refed:
+            cache.return_to(positions.start - positions.refed)
+            for _ in self._feed(model, cache, context[positions.start - positions.refed : positions.start]):
+                pass
 
     # The end
 
@@ -560,51 +581,3 @@ class SpeculativeGenerator:
             len(self.tokens),
         )
         log.info(self.end.summary)
-
-
-def _drafts(
-    drafted: list[int], count: int, emitted: int, host: Host, seen: tuple[Distributions, ...]
-) -> tuple[Draft, ...]:
-    """The drafted tokens with their tests; what was ignored met none."""
-    forms = ("sum_min", "sum_prod", "p_argmax_q", "q_argmax_p", "p_entropy", "q_entropy", "block_p", "block_h")
-    found = []
-    for i, (token, fate) in enumerate(zip(drafted, fates_of(len(drafted), count, emitted), strict=True)):
-        values: dict[str, Any] = {n: float(host[n][i]) for n in forms if n in host}
-        if seen:
-            values |= {"p": value_at(seen[i], seen[i].p, token), "q": value_at(seen[i], seen[i].q, token)}
-        if fate != "ignored":
-            values |= {n: float(host[n][i]) for n in ("u", "threshold") if n in host}
-            values |= {n: float(host[f"{n}_draft"][i]) for n in ("p", "q") if f"{n}_draft" in host}
-            values |= {"match": int(host["match"][i])} if "match" in host else {}
-        found.append(Draft(token, fate, **values))
-    return tuple(found)
-
-
-def _coordinates(host: Host, emitted: int) -> Coordinates | None:
-    if "u_p" not in host:
-        return None
-    return Coordinates(host["u_ratio"][:emitted], host["u_p"][:emitted], host.get("u_proposal"))
-
-
-def _emissions(
-    emitted: list[int], count: int, k: int, rule: Rule, degenerate: bool, seen: tuple[Distributions, ...]
-) -> tuple[Emitted, ...]:
-    found = []
-    for i, token in enumerate(emitted):
-        source = source_of(i, count, k, rule.on_rejection, degenerate)
-        values = None if not seen else seen[i].residual if source == "recovered" else seen[i].p
-        found.append(Emitted(token, source, i, value_at(seen[i], values, token) if seen else None))
-    return tuple(found)
-
-
-def _log_firsts(record: Round) -> None:
-    for what in (record.rule, *(e.source for e in record.emitted)):
-        if what in _logged:
-            continue
-        _logged.add(what)
-        if what == record.rule:
-            preserving = str(record.distribution_preserving).lower()
-            rule = f"{record.rule} ({record.rule_label})"
-            log.info('speculative acceptance rule active rule="%s" distribution_preserving=%s', rule, preserving)
-        elif what in _FIRSTS:
-            log.info("%s rule=%s", _FIRSTS[what], record.rule)

@@ -161,7 +161,8 @@ class Round:
     `rule_reason` one plain sentence. `changed`: live settings that changed at this round, by name.
     `distributions`: one for each drafted token, then one for the position behind them; empty if not recorded.
     `coordinates` and `counterfactual`: with diagnostics on, where they apply. `draft_cache` is None for a drafter
-    without a cache. `text_end`: characters of the run's text after this round.
+    without a cache. `text_end`: characters of the run's text after this round. `forced`: the decree that overruled
+    the round's verdict, in words.
     """
 
     index: int
@@ -180,6 +181,7 @@ class Round:
     distributions: tuple[Distributions, ...] = ()
     changed: dict[str, Any] = field(default_factory=dict)
     text_end: int = 0
+    forced: str = ""
     coordinates: Coordinates | None = None
     counterfactual: Counterfactual | None = None
 

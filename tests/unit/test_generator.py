@@ -377,7 +377,7 @@ def test_an_exception_inside_a_round_leaves_the_caches_at_the_last_good_one() ->
 
 
 @pytest.mark.parametrize(
-    ("prompt", "words"), [("", "non-empty"), (" ", "non-empty"), ([], "non-empty"), ([3, 70], "70"), ([3, -1], "-1")]
+    ("prompt", "words"), [("", "non-empty"), (" ", "is blank"), ([], "non-empty"), ([3, 70], "70"), ([3, -1], "-1")]
 )
 def test_prompts_that_cannot_be_run_are_refused(prompt: str | list[int], words: str) -> None:
     generator = SpeculativeGenerator(toy_pair(), Settings(seed=1, max_tokens=3))

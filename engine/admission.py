@@ -1,0 +1,65 @@
+"""What is said before the first round: prompts and models that can't be run, and what isn't what was asked."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Sequence
+
+from engine.models import LanguageModel, Pair
+from engine.rounds import RunHeader
+from engine.settings import Settings
+
+
+class PromptError(ValueError):
+    """The prompt can't be run; the text says why."""
+
+
+def prompt_ids(target: LanguageModel, prompt: str | Sequence[int]) -> list[int]:
+    """The ids of a prompt, text or ids. Raises PromptError for one that can't be run."""
+    try:
+        ids = target.encode(prompt) if isinstance(prompt, str) else [int(token) for token in prompt]
+    except ValueError as error:
+        raise PromptError(str(error)) from error
+    if isinstance(prompt, str) and prompt and not prompt.strip():
+        raise PromptError(f"the prompt is blank: expected text that isn't only white space, got {reprlib.repr(prompt)}")
+    if not ids:
+        raise PromptError("prompt must be non-empty: expected at least one token, got none")
+    wrong = next((token for token in ids if not 0 <= token < target.vocab_size), None)
+    if wrong is not None:
+        raise PromptError(f"prompt token {wrong} is outside the vocabulary: expected ids below {target.vocab_size}")
+    room = target.context_length
+    if room is not None and len(ids) > room:
+        raise PromptError(f"the prompt has {len(ids)} tokens, but the target's context holds {room}: shorten it")
+    return ids
+
+
+def notices_of(pair: Pair, settings: Settings) -> list[str]:
+    """What isn't what was asked, in plain sentences."""
+    found = []
+    draft, vocab_size = pair.draft, pair.target.vocab_size
+    if draft is None:
+        found.append("No draft model: plain decoding, nothing is speculated.")
+    elif settings.num_draft_tokens == 0:
+        found.append(f"k is 0: plain decoding, the draft model {draft.info.name} isn't used.")
+    elif draft.context_length is not None and draft.context_length < (pair.target.context_length or 0):
+        found.append(
+            f"The draft's context ({draft.context_length}) is shorter than the target's "
+            f"({pair.target.context_length}): past it, plain decoding goes on."
+        )
+    for sampler, who in ((settings.sampler, "target"), (settings.drafting, "draft")):
+        if sampler.top_k >= vocab_size:
+            found.append(f"top-k {sampler.top_k} has no effect on the {who}: the vocabulary is {vocab_size}.")
+    return list(dict.fromkeys(found))
+
+
+def check_models(pair: Pair, header: RunHeader) -> None:
+    """Raise PromptError if the run was recorded with other models than these."""
+    ours = (pair.target.info, None if pair.draft is None else pair.draft.info)
+    for who, info, recorded in zip(("target", "draft"), ours, (header.target, header.draft), strict=True):
+        if (info and (info.name, info.parameters, info.vocab_size)) != (
+            recorded and (recorded.name, recorded.parameters, recorded.vocab_size)
+        ):
+            raise PromptError(
+                f"the run was recorded with the {who} {recorded.name if recorded else 'model left out'}: "
+                f"load it first; loaded is {info.name if info else 'none'}"
+            )

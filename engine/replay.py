@@ -1,0 +1,50 @@
+"""Rebuilding the caches of a recorded run: the recorded passes again, in the same widths and trims, without sampling.
+
+Widths matter: the same tokens in other widths give logits that differ in the last digits, and then other tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.backend import mx
+from engine.caches import Cache
+from engine.models import LanguageModel
+from engine.rounds import CachePositions, Round
+from engine.settings import Settings
+
+
+def settings_before(settings: Settings, rounds: Iterable[Round]) -> Settings:
+    """The settings in force behind these rounds of a run that was begun with `settings`."""
+    changed: dict[str, object] = {}
+    for record in rounds:
+        changed |= record.changed
+    return settings.with_live(changed)
+
+
+def repeat_main(model: LanguageModel, cache: Cache, committed: list[int], record: Round) -> None:
+    """A round's pass through the target: y and the drafts, then what was taken off."""
+    _pass(model, cache, [committed[-1], *(d.token for d in record.drafts)])
+    _take_off(cache, record.main_cache)
+
+
+def repeat_draft(model: LanguageModel, cache: Cache, committed: list[int], record: Round) -> None:
+    """A round's passes through the drafter: what was pending at once, then draft by draft."""
+    positions, drafted = record.draft_cache, [d.token for d in record.drafts]
+    if positions is None or not drafted:
+        return
+    pending = positions.forwarded - (len(drafted) - 1)
+    _pass(model, cache, committed[len(committed) - pending :])
+    for token in drafted[:-1]:
+        _pass(model, cache, [token])
+    _take_off(cache, positions)
+
+
+def _pass(model: LanguageModel, cache: Cache, ids: list[int]) -> None:
+    model.network(mx.array(ids, dtype=mx.uint32)[None], cache=cache.layers)
+    cache.forwarded(len(ids))
+    cache.hold(ids)
+
+
+def _take_off(cache: Cache, positions: CachePositions) -> None:
+    cache.trim(positions.trim_done[0] if positions.trim_done else 0)
