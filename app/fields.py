@@ -227,6 +227,8 @@ class ChoiceField(QComboBox, _Marked):
         for choice in choices:
             text, value = choice if isinstance(choice, tuple) else (choice, choice)
             self.addItem(text, value)
+        # The list shows whole texts, however narrow the field is.
+        self.view().setMinimumWidth(self._widest() + 3 * theme.em())
         self.currentIndexChanged.connect(self._on_index)
         self.refresh()
 

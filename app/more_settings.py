@@ -18,9 +18,15 @@ from app.fields import (
     write_bias,
     write_stop,
 )
+from app.next_rule import is_reference
 from engine.settings import CHAIN_ORDERS, DRAFTERS, MAIN_REWINDS, RULE_CHOICES
 
 Field = NumberField | TextField | ChoiceField
+
+
+def _rules() -> list[tuple[str, str]]:
+    """(text, rule) of every choice; those that are wrong on purpose, which come last, say so."""
+    return [(f"{rule}, not lossless" if is_reference(rule) else rule, rule) for rule in RULE_CHOICES]
 
 
 def _window(name: str) -> NumberField:
@@ -195,7 +201,10 @@ class MoreSettings(QWidget):
             options = {"whole": True, "step": step, "least": 1, "characters": 5}
             return self._keep(name, NumberField(label, about, settings_check(name), **options))  # type: ignore[arg-type]
 
-        rule = ChoiceField("rule", "auto: by Stochastic, kill switch and temperature; an id: that rule", RULE_CHOICES)
+        rule = ChoiceField(
+            "rule", "auto: by Stochastic, kill switch and temperature; an id: that rule", _rules(), compact=True
+        )
+        rule.insertSeparator(rule.findData(next(choice for choice in RULE_CHOICES if is_reference(choice))))
         rewind = ChoiceField(
             "main rewind",
             "How the main cache goes back; all but correct are faults that corrupt p itself, so they aren't lossless",

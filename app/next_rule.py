@@ -8,6 +8,11 @@ from engine.settings import Settings, SettingsError
 EXPLANATIONS = {rule: info.sentence for rule, info in RULE_TABLE.items()}
 
 
+def is_reference(rule: str) -> bool:
+    """Whether a rule, or a choice of one, is wrong on purpose."""
+    return rule in RULE_TABLE and RULE_TABLE[rule].is_reference
+
+
 def next_rule(settings: Settings) -> tuple[str, str]:
     """(id, reason) of the rule that these settings lead to, or the engine's refusal as the reason with id ""."""
     try:
@@ -17,7 +22,7 @@ def next_rule(settings: Settings) -> tuple[str, str]:
             kill_switch=settings.kill_switch,
             reports_q=settings.drafter != "no-q",
             asked=settings.rule,
-            one_hot_q=settings.drafter == "greedy" or settings.drafting.is_greedy,
+            one_hot_q=settings.one_hot_q,
         )
     except SettingsError as error:
         return "", str(error)

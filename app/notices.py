@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.recording import RecordedRun
 from engine.rewinds import REWIND_TABLE
+from engine.rounds import Round
 from engine.rules import RULE_TABLE
 from engine.settings import Settings
 
@@ -86,7 +87,7 @@ def of_run(run: RecordedRun, in_force: Settings, wanted: Settings) -> list[Notic
         elif in_force.stochastic and last.rule != "stochastic":
             found.append(notice(RULE, f"Stochastic is on, but rule = {last.rule}: {last.rule_reason}"))
         if not last.distribution_preserving:
-            found.append(notice(NOT_LOSSLESS, f"Rule {last.rule} is not lossless: {last.rule_label}."))
+            found.append(notice(NOT_LOSSLESS, _not_lossless(last)))
     if in_force.main_rewind != "correct":
         found.append(notice(MAIN_REWIND, f"Main cache fault on: {_named(in_force.main_rewind)}; it corrupts p itself."))
     if in_force.rewind != "correct":
@@ -99,6 +100,14 @@ def of_run(run: RecordedRun, in_force: Settings, wanted: Settings) -> list[Notic
     if run.end is not None and run.end.finish_reason == "error":
         found.append(Notice(f"The run ended by an error: {run.end.notice}", ERROR))
     return found
+
+
+def _not_lossless(record: Round) -> str:
+    """The label of a reference rule begins with these words already; that of a main-cache fault ends with its own."""
+    rule = RULE_TABLE.get(record.rule)
+    if rule is None or not rule.is_reference:
+        return f"Not lossless: rule {record.rule}, {record.rule_label.rpartition('; not lossless: ')[2]}."
+    return f"Rule {record.rule} is not lossless: {rule.label.removeprefix('not lossless: ')}."
 
 
 def pending(settings: Settings) -> list[Notice]:

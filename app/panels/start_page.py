@@ -338,15 +338,7 @@ class StartPage(QScrollArea):
 
     def _refresh_rule(self) -> None:
         settings = self._session.settings
-        decided = next_rule(settings)
-        self.mend.setVisible(decided is not None)
-        if decided is None:
-            self._rule_before.setText("The rule is known once MLX is loaded.")
-            self._rule.setText("")
-            self._rule_after.setText("")
-            self._explanation.setText("It depends on Stochastic, Kill switch, the temperature and the drafter.")
-            return
-        rule, reason = decided
+        rule, reason = next_rule(settings)
         self._rule_before.setText("Rule " if rule else "No run is possible: ")
         self._rule.setText(rule)
         self._rule_after.setText(f", because {reason}." if rule else reason)

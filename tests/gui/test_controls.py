@@ -289,9 +289,14 @@ def test_the_rules_offered_are_the_engines(window: Bench) -> None:
 
     field = window.controls.fields["rule"]
     assert isinstance(field, ChoiceField)
-    offered = {field.itemText(index) for index in range(field.count())}
-    assert offered == set(RULE_CHOICES)
-    assert offered - {"auto"} <= set(RULES)
+    offered = {field.itemData(index): field.itemText(index) for index in range(field.count()) if field.itemText(index)}
+    assert tuple(offered) == RULE_CHOICES
+    assert offered.keys() - {"auto"} <= set(RULES)
+    for rule, text in offered.items():
+        wrong = rule != "auto" and not RULES[rule].distribution_preserving
+        assert text == (f"{rule}, not lossless" if wrong else rule)
+        field.set_value(rule)
+        assert field.property("fault") == wrong
 
 
 def test_the_prompt_line_and_prompts_that_it_cannot_show(qtbot: QtBot, window: Bench) -> None:
