@@ -6,7 +6,7 @@ import reprlib
 from collections.abc import Sequence
 
 from engine.models import LanguageModel, Pair
-from engine.rounds import RunHeader
+from engine.rounds import ModelInfo, RunHeader
 from engine.settings import Settings
 
 
@@ -56,10 +56,12 @@ def check_models(pair: Pair, header: RunHeader) -> None:
     """Raise PromptError if the run was recorded with other models than these."""
     ours = (pair.target.info, None if pair.draft is None else pair.draft.info)
     for who, info, recorded in zip(("target", "draft"), ours, (header.target, header.draft), strict=True):
-        if (info and (info.name, info.parameters, info.vocab_size)) != (
-            recorded and (recorded.name, recorded.parameters, recorded.vocab_size)
-        ):
+        if (info and _identity(info)) != (recorded and _identity(recorded)):
             raise PromptError(
                 f"the run was recorded with the {who} {recorded.name if recorded else 'model left out'}: "
                 f"load it first; loaded is {info.name if info else 'none'}"
             )
+
+
+def _identity(info: ModelInfo) -> tuple[str, int, int, str]:
+    return info.name, info.parameters, info.vocab_size, info.digest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -189,3 +190,13 @@ def end_ids(folder: Path, config: dict[str, Any]) -> set[int]:
     if generation.exists():
         found |= _ids(read_json(generation).get("eos_token_id"), str(generation))
     return found
+
+
+def digest(folder: Path) -> str:
+    """SHA-256, in hex, over the names and contents of what decides a model's shape and its text; not the weights."""
+    found = hashlib.sha256()
+    for name in ("config.json", "generation_config.json", "tokenizer.json", "tokenizer.model", "tokenizer_config.json"):
+        path = folder / name
+        if path.is_file():
+            found.update(name.encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()

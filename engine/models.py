@@ -240,6 +240,7 @@ def _assemble(folder: Path, config: dict[str, Any], network: Any, tokenizer: Any
         context_length=model_files.context_length(config),
         dtype=_dtype_name(network, config),
         cache_type=", ".join(dict.fromkeys(type(layer).__name__ for layer in cache)),
+        digest=model_files.digest(folder),
     )
     vocabulary = build_vocabulary(tokenizer, width, ends | set(tokenizer.eos_token_ids))
     notices: tuple[str, ...] = ()

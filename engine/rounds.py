@@ -206,7 +206,10 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What is shown of a model. `context_length` None: the config names none."""
+    """What is shown of a model. `context_length` None: the config names none.
+
+    `digest`: SHA-256 of its configuration and tokenizer files, "" for a model without files.
+    """
 
     name: str
     path: str
@@ -217,6 +220,7 @@ class ModelInfo:
     context_length: int | None
     dtype: str
     cache_type: str
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

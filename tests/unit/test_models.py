@@ -502,3 +502,13 @@ def test_a_hub_snapshot_is_called_by_its_id(original: Path, tmp_path: Path) -> N
     shutil.copytree(original, place)
     assert load_model_folder(place).info.name == "owner/some-model"
     assert json.loads((place / "config.json").read_text())["model_type"] == LLAMA["model_type"]
+
+
+def test_the_digest_follows_the_configuration_and_the_tokenizer(original: Path, tmp_path: Path) -> None:
+    shutil.copytree(original, tmp_path / "copy")
+    first = load_model_folder(original).info.digest
+    assert len(first) == 64
+    assert load_model_folder(tmp_path / "copy").info.digest == first
+    config = tmp_path / "copy" / "config.json"
+    config.write_text(config.read_text() + " ")
+    assert load_model_folder(tmp_path / "copy").info.digest != first
