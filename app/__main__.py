@@ -120,6 +120,7 @@ def _add_run_options(group: argparse._ArgumentGroup) -> None:
 
 def _add_window_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--theme", choices=("system", "light", "dark"), help="default: as chosen last")
+    group.add_argument("--workspace", choices=("inspect", "debug"), help="default: as chosen last")
     group.add_argument("--size", type=_size, metavar="WxH", help="of the window (with --grab: 1440x900)")
     group.add_argument("--grab", metavar="FILE.png", help="save the window's picture, then end; 0 if that went well")
     group.add_argument(

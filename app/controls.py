@@ -27,15 +27,18 @@ from app.format import visible_string
 from app.headless.request import prompt_problem
 from app.model_choice import NOTHING, OTHER, TOY, Chosen, ModelBox, current_models
 from app.more_settings import MoreSettings
+from app.next_rule import is_reference
 from app.pace import PaceSlider
 from app.session import Session
-from app.tool_buttons import FULL, ICON, WORDS, ActionButton
+from app.tool_buttons import FULL, ICON, WORDS, ActionButton, WorkspaceSwitch
 from app.worker import BUNDLED
+from app.workspaces import WORKSPACES
 from engine.settings import LIVE_FIELDS, MAX_SEED, REWINDS, SamplerSettings, Settings, SettingsError
 
 _SAMPLER = tuple(f.name for f in dataclasses.fields(SamplerSettings))
 _TOGGLES = ("stochastic", "kill_switch", "diagnostics")
 _LIVE_CHOICES = ("rewind", "main_rewind", "rule")
+_TIGHTEST = (ICON, ICON, True, True)
 _DRAFT = ("temperature", "top_k", "top_p", "min_p")
 
 
@@ -197,7 +200,8 @@ class Controls(QWidget):
         buttons = {}
         layout: tuple[str | None, ...] = ("run", "pause", "stop", None)
         layout += ("first_round", "previous_round", "next_round", "last_round", None)
-        layout += ("previous_rejection", "next_rejection", "live", None, "step", "next_position", None)
+        layout += ("previous_rejection", "next_rejection", "live", None, "step", "next_position")
+        layout += ("run_to_drift", "run_to_failure", None)
         for name in layout:
             if name is None:
                 line.addWidget(_Separator())
@@ -215,7 +219,16 @@ class Controls(QWidget):
         line.addStretch(1)
         self.pace = PaceSlider()
         line.addWidget(self.pace)
+        line.addSpacing(8)
+        self.workspaces = WorkspaceSwitch([self._actions[f"workspace_{name}"] for name in WORKSPACES])
+        line.addWidget(self.workspaces)
         return buttons
+
+    def show_debugging(self, shown: bool) -> None:
+        """With or without the buttons that only a debugger needs."""
+        for name in ("run_to_drift", "run_to_failure"):
+            self.buttons[name].setVisible(shown)
+        self._fit_first()
 
     def _make_second_row(self) -> None:
         self.second_row = _Row()
@@ -356,6 +369,7 @@ class Controls(QWidget):
         self._refresh_enabled()
         for name in ("rewind", "main_rewind"):
             theme.mark(self.fields[name], "fault", self.fields[name].value() != "correct")
+        theme.mark(self.fields["rule"], "fault", is_reference(str(self.fields["rule"].value())))
         self._fit_second()  # some fields are as wide as what they show
         self.edited.emit()
 
@@ -487,10 +501,12 @@ class Controls(QWidget):
     # Narrow windows: what has no room goes, in a fixed order.
 
     def _fit_first(self) -> None:
-        for size, compact in ((FULL, False), (WORDS, False), (WORDS, True), (ICON, True)):
+        wide = (FULL, FULL, False, False), (WORDS, WORDS, False, False), (WORDS, WORDS, True, False)
+        for state, other, compact, bare in (*wide, (WORDS, ICON, True, False), (ICON, ICON, True, False), _TIGHTEST):
             for name, button in self.buttons.items():
+                size = state if name in ("pause", "stop") else other
                 button.set_size(max(size, WORDS) if name == "run" else size)
-            self.pace.set_compact(compact)
+            self.pace.set_compact(compact, bare)
             self.first_row.line.invalidate()
             if self.first_row.line.minimumSize().width() <= self.first_row.width():
                 return

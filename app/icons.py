@@ -143,6 +143,23 @@ def _position(painter: QPainter, ink: QColor) -> None:
         painter.fillRect(QRectF(x, 10, 3, 4), ink)
 
 
+def _to_line(painter: QPainter, ink: QColor) -> None:
+    """An arrow that ends at what stands at the right."""
+    _stroke(painter, ink, 1.6)
+    _lines(painter, ((1, 8), (5, 8)))
+    _fill(painter, ink, (4, 4.6), (8.4, 8), (4, 11.4))
+
+
+def _to_drift(painter: QPainter, ink: QColor) -> None:
+    _to_line(painter, ink)
+    _fill(painter, ink, (12, 4), (16, 12), (8, 12))
+
+
+def _to_failure(painter: QPainter, ink: QColor) -> None:
+    _to_line(painter, ink)
+    _small_cross(painter, ink, 12.6)
+
+
 def _float(painter: QPainter, ink: QColor) -> None:
     _stroke(painter, ink, 1.2)
     painter.drawRect(QRectF(5.5, 2.5, 8, 8))
@@ -235,6 +252,8 @@ _DRAWINGS: dict[str, Callable[[QPainter, QColor], None]] = {
     "live": _live,
     "step": _step,
     "position": _position,
+    "to-drift": _to_drift,
+    "to-failure": _to_failure,
     "float": _float,
     "close": _close,
     "dice": _dice,

@@ -30,9 +30,13 @@ from app.navigation import Navigation
 from app.notices import CHANGES, notices
 from app.panels.acceptance import AcceptancePanel
 from app.panels.banner import Banner
+from app.panels.cache_layers import CacheLayersPanel
+from app.panels.cache_ledger import CacheLedgerPanel
 from app.panels.counterfactuals import CounterfactualsPanel
 from app.panels.distributions import DistributionsPanel
+from app.panels.invariants import InvariantsPanel
 from app.panels.kv_positions import KvPositionsPanel
+from app.panels.log import LogPanel
 from app.panels.meters import MetersPanel
 from app.panels.residual import ResidualPanel
 from app.panels.round_detail import RoundDetailPanel
@@ -45,7 +49,7 @@ from app.status_bar import StatusBar
 from app.view import View
 from app.window_dialogs import WindowDialogs
 from app.worker import BUNDLED
-from app.workspaces import WORKSPACES
+from app.workspaces import WORKSPACES, Workspace
 from engine.recording import RecordedRun
 from engine.settings import SettingsError
 
@@ -59,6 +63,10 @@ PANELS: dict[str, tuple[str, Callable[[View], QWidget]]] = {
     "residual": ("Residual", ResidualPanel),
     "meters": ("Meters", MetersPanel),
     "what-if": ("What if", CounterfactualsPanel),
+    "ledger": ("Cache ledger", CacheLedgerPanel),
+    "layers": ("Cache layers", CacheLayersPanel),
+    "invariants": ("Invariants", InvariantsPanel),
+    "log": ("Log", LogPanel),
     "kv": ("KV positions", KvPositionsPanel),
     "acceptance": ("Acceptance", AcceptancePanel),
 }
@@ -106,7 +114,7 @@ class MainWindow(QMainWindow):
         self._make_top()
         self.setCentralWidget(self.start_page)
         self._make_docks()
-        self.arrangement = Arrangement(self, self.docks, self._dock_height, WORKSPACES["inspect"])
+        self.arrangement = Arrangement(self, self.docks, self._dock_height, self._first_workspace())
         self._make_bottom()
         self.toast = Toast(self)
         self._make_menus()
@@ -152,6 +160,15 @@ class MainWindow(QMainWindow):
             self.docks[name] = dock
             self.addDockWidget(Qt.DockWidgetArea.RightDockWidgetArea, dock)
             dock.hide()
+            # Qt brings a dock from behind a tab without showing it: what waited for sight has it now.
+            dock.visibilityChanged.connect(self._on_dock_seen)
+
+    def _first_workspace(self) -> Workspace:
+        return WORKSPACES.get(self.store.workspace or "inspect", WORKSPACES["inspect"])
+
+    def _on_dock_seen(self, seen: bool) -> None:
+        if seen:
+            self.session.view.serve()
 
     def _make_menus(self) -> None:
         menus = {name: self._menu_bar.addMenu(name) for name in MENUS}
@@ -175,6 +192,9 @@ class MainWindow(QMainWindow):
         themes = QActionGroup(self)
         for scheme in theme.SCHEMES:
             themes.addAction(self.actions_by_name[f"theme_{scheme}"])
+        spaces = QActionGroup(self)
+        for name in WORKSPACES:
+            spaces.addAction(self.actions_by_name[f"workspace_{name}"])
         self.actions_by_name["help"].setVisible(bool(help_pages()))
 
     def _connect(self) -> None:
@@ -198,7 +218,7 @@ class MainWindow(QMainWindow):
         self.controls.chooser_wanted.connect(self.dialogs.choose_models)
         self.controls.prompt_editor_wanted.connect(self.dialogs.edit_prompt)
         self.status.cancel_wanted.connect(session.stop)
-        self.toast.details_wanted.connect(self.dialogs.messages)
+        self.toast.details_wanted.connect(self._do_messages)
         self.navigation.said.connect(self.toast.show_message)
         self.dialogs.models_chosen.connect(self._load)
         page = self.start_page
@@ -220,6 +240,18 @@ class MainWindow(QMainWindow):
                 panel.change_wanted.connect(self._change)
         self.session.configured.connect(self._tell_diagnostics)
         self._tell_diagnostics()
+        ledger, log_panel = self.docks["ledger"].widget(), self.docks["log"].widget()
+        assert isinstance(ledger, CacheLedgerPanel)
+        assert isinstance(log_panel, LogPanel)
+        ledger.set_check_action(self.actions_by_name["check_contents"])
+        ledger.every_wanted.connect(self.session.set_check_every)
+        self.session.check_changed.connect(self._on_check)
+        log_panel.follow(self.log)
+        self._show_workspace()
+
+    def _on_check(self) -> None:
+        self.docks["ledger"].widget().set_every(self.session.check_every)  # type: ignore[attr-defined]
+        set_possible(self.actions_by_name["check_contents"], self.session.can("check"))
 
     def _tell_diagnostics(self) -> None:
         for dock in self.docks.values():
@@ -309,9 +341,9 @@ class MainWindow(QMainWindow):
 
     def _show_docks(self) -> None:
         self.start_page.hide()
-        for dock in self.docks.values():
-            dock.show()
-        self.arrangement.start(self.store.docks())
+        for name in self.arrangement.workspace.docks:
+            self.docks[name].show()
+        self.arrangement.start(self.store.docks(self.arrangement.workspace.id))
         self.docks["rounds"].widget().setFocus()
         self.refresh()
 
@@ -441,8 +473,55 @@ class MainWindow(QMainWindow):
     def _check_theme(self) -> None:
         self.actions_by_name[f"theme_{theme.scheme()}"].setChecked(True)
 
+    def use_workspace(self, name: str) -> None:
+        """Show another workspace, as it was left."""
+        before = self.arrangement.workspace
+        if name != before.id:
+            self.store.save_layout(None, self.arrangement.kept(), before.id)
+            self.arrangement.switch(WORKSPACES[name], self.store.docks(name))
+            self.store.workspace = name
+        self._show_workspace()
+
+    def _show_workspace(self) -> None:
+        name = self.arrangement.workspace.id
+        self.actions_by_name[f"workspace_{name}"].setChecked(True)
+        self.controls.show_debugging(name == "debug")
+        rounds = self.docks["rounds"].widget()
+        assert isinstance(rounds, RoundsTablePanel)
+        rounds.prefer("drift" if name == "debug" else "sum_min")
+
+    def _do_workspace_inspect(self) -> None:
+        self.use_workspace("inspect")
+
+    def _do_workspace_debug(self) -> None:
+        self.use_workspace("debug")
+
+    def _do_messages(self) -> None:
+        """The log's dock; before the first round, when there are no docks yet, a dialog."""
+        if self._is_starting:
+            self.dialogs.messages()
+        else:
+            self.docks["log"].show()
+            self.docks["log"].raise_()
+
+    def _run_to(self, condition: str) -> None:
+        if self.session.state in ("running", "paused"):
+            self.session.view.follow_tail()
+            self.session.run_to(condition)
+        elif not self._problem():
+            self.session.run_to(condition, self.controls.prompt(), self.controls.settings())
+
+    def _do_run_to_drift(self) -> None:
+        self._run_to("drift")
+
+    def _do_run_to_failure(self) -> None:
+        self._run_to("invariant")
+
+    def _do_check_contents(self) -> None:
+        self.session.check_contents()
+
     def _do_reset_layout(self) -> None:
-        self.store.forget_docks()
+        self.store.forget_docks(self.arrangement.workspace.id)
         if not self._is_starting:
             self.arrangement.reset()
 
@@ -454,7 +533,7 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         self.arrangement.close()
-        self.store.save_layout(self.saveGeometry(), self.arrangement.kept())
+        self.store.save_layout(self.saveGeometry(), self.arrangement.kept(), self.arrangement.workspace.id)
         self.dialogs.close_all()
         self.log.close()
         super().closeEvent(event)

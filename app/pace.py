@@ -64,9 +64,10 @@ class PaceSlider(QWidget):
             self.slider.setValue(nearest)
         self._value.setText(pace_text(seconds))
 
-    def set_compact(self, compact: bool) -> None:
-        """Leave the word away, and make the slider shorter."""
+    def set_compact(self, compact: bool, bare: bool = False) -> None:
+        """Leave the word away, and make the slider shorter; bare: the value goes, too."""
         self._word.setVisible(not compact)
+        self._value.setVisible(not bare)
         self.slider.setFixedWidth(theme.em() * (5 if compact else 8))
 
     def _on_slider(self, place: int) -> None:

@@ -7,8 +7,8 @@ from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
 
 from app import icons, theme
-from app.format import count, visible_string
-from app.next_rule import next_rule
+from app.format import count, plural, visible_string
+from app.next_rule import is_reference, next_rule
 from app.session import Session
 from engine.recording import RecordedRun
 
@@ -96,7 +96,7 @@ class StatusBar(QWidget):
         super().__init__(parent)
         self._session = session
         self.setAccessibleName("Status")
-        left = ("state", "rule", "round", "tokens", "speed", "drift", "seed")
+        left = ("state", "rule", "round", "tokens", "speed", "drift", "invariants", "seed")
         self.items = {name: StatusItem(name) for name in left}
         self.items |= {name: StatusItem(name, line_left=True) for name in ("memory", "backend")}
         self.progress = QProgressBar()
@@ -158,7 +158,7 @@ class StatusBar(QWidget):
         if state == "idle":
             about = "no model loaded"
         elif state == "paused" and run is not None and len(run):
-            about = f"before round {len(run)}"
+            about = session.why_paused or f"before round {len(run)}"
         elif state == "ready" and run is not None and run.end is not None:
             about = f"run ended, {run.end.finish_reason}"
         elif state == "running" and session.pausing:
@@ -181,15 +181,19 @@ class StatusBar(QWidget):
         if session.view.round is not None:
             record = session.view.round
             rule, tip = record.rule, f"{record.rule_label}: {record.rule_reason}"
+            lossless = record.distribution_preserving
         else:
-            decided = next_rule(session.settings)
-            rule, tip = decided if decided is not None else ("", "")
-        self.items["rule"].show_runs(((("rule="), False, 400), (rule, True, 400)) if rule else (), tip)
+            rule, tip = next_rule(session.settings)
+            lossless = not is_reference(rule) and session.settings.main_rewind == "correct"
+        runs: tuple[tuple[str, bool, int], ...] = (("rule=", False, 400), (rule, True, 400)) if rule else ()
+        if runs and not lossless:
+            runs = (*runs, (" ▲ not lossless", False, 600))
+        self.items["rule"].show_runs(runs, tip, danger=not lossless)
 
     def _show_run(self, run: RecordedRun | None) -> None:
         items = self.items
         if run is None:
-            for name in ("round", "tokens", "speed", "drift", "seed"):
+            for name in ("round", "tokens", "speed", "drift", "invariants", "seed"):
                 items[name].show_runs(())
             return
         view = self._session.view
@@ -215,6 +219,10 @@ class StatusBar(QWidget):
             items["drift"].show_runs(((f"▲ drift {drift}", False, 600),), tip, danger=True)
         else:
             items["drift"].show_runs((("drift ", False, 400), ("0", True, 400)), tip)
+        failed = len(run.invariants.failures)
+        words = f"✗ {plural(failed, 'invariant')}" if failed else ""
+        tip = "Invariants that failed in a round of this run; the Debug workspace lists them"
+        items["invariants"].show_runs(((words, False, 600),) if words else (), tip if words else "", danger=True)
         items["seed"].show_runs((("seed ", False, 400), (str(run.header.seed), True, 400)), "The seed in use")
 
     def _refresh_progress(self) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QRect, QSize, Qt
 from PySide6.QtGui import QAction, QColor, QFont, QFontMetrics, QIcon, QPainter, QPaintEvent
-from PySide6.QtWidgets import QStyle, QStyleOptionToolButton, QToolButton, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QStyle, QStyleOptionToolButton, QToolButton, QWidget
 
 from app import icons, theme
 from app.actions import BY_NAME, key_text
@@ -98,3 +100,33 @@ class ActionButton(QToolButton):
             painter.setFont(theme.mono_font(0.85))
             painter.setPen(QColor(ink if primary or not enabled else colours.text2))
             painter.drawText(QRect(left, 0, self.width(), self.height()), middle, self._shown_key)
+
+
+class WorkspaceSwitch(QWidget):
+    """The workspaces side by side, one of them chosen: checkable actions as one control."""
+
+    def __init__(self, actions: Sequence[QAction], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName("Workspace")
+        line = QHBoxLayout(self)
+        line.setContentsMargins(0, 0, 0, 0)
+        line.setSpacing(0)
+        self.buttons: list[QToolButton] = []
+        for at, action in enumerate(actions):
+            button = QToolButton()
+            button.setDefaultAction(action)
+            button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
+            button.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+            button.setAccessibleName(f"Workspace: {action.text()}")
+            button.setFixedHeight(theme.line_height() + 10)
+            theme.mark(button, "segment", True)
+            button.setStyleSheet(_segment_corners(at == 0, at == len(actions) - 1))
+            self.buttons.append(button)
+            line.addWidget(button)
+
+
+def _segment_corners(first: bool, last: bool) -> str:
+    rules = ["padding: 0 9px;"]
+    rules += ["border-top-left-radius: 4px; border-bottom-left-radius: 4px;"] if first else []
+    rules += ["border-top-right-radius: 4px; border-bottom-right-radius: 4px;"] if last else ["border-right: none;"]
+    return f"QToolButton {{ {' '.join(rules)} }}"

@@ -33,7 +33,8 @@ class _Member:
     @property
     def unseen(self) -> bool:
         widget = self.widget()
-        return widget is not None and (not widget.isVisible() or widget.window().isMinimized())
+        # Qt puts a dock behind another's tab out of its window's sight, without hiding it.
+        return widget is not None and (widget.visibleRegion().isEmpty() or widget.window().isMinimized())
 
 
 class Turns:

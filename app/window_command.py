@@ -150,6 +150,8 @@ def _live(
             from app.main_window import MainWindow
 
             window = MainWindow(session, store)
+            if options.workspace is not None:
+                window.use_workspace(options.workspace)
             picture = _Picture(application, session, window, options) if options.grab else None
             size = options.size or (GRAB_SIZE if options.grab else None)
             if size is not None:

@@ -123,6 +123,7 @@ def _place_debug(window: QMainWindow, docks: Docks, narrow: bool) -> None:
         window.splitDockWidget(docks["ledger"], docks["layers"], _HORIZONTAL)
         window.splitDockWidget(docks["layers"], docks["invariants"], _VERTICAL)
     window.tabifyDockWidget(docks["invariants"], docks["log"])
+    window.tabifyDockWidget(docks["log"], docks["meters"])
 
 
 def _share_debug(window: QMainWindow, docks: Docks, width: int, height: int) -> None:
@@ -156,7 +157,7 @@ WORKSPACES = {
             id="debug",
             title="Debug",
             about="What both caches hold, what they should, and where it first went wrong",
-            docks=("rounds", "ledger", "layers", "invariants", "log", "kv", "acceptance"),
+            docks=("rounds", "ledger", "layers", "invariants", "log", "meters", "kv", "acceptance"),
             folds=("invariants", "layers"),
             front=("invariants",),
             behind="ledger",

@@ -300,6 +300,7 @@ class RoundsTablePanel(QWidget):
         self._view = view
         self._title = ""
         self._forced: dict[str, bool] = {}
+        self._wanted = "sum_min"
         self._widest_k = 0
         self._moves = view.moves
         self._fitted = (0, False)
@@ -378,7 +379,9 @@ class RoundsTablePanel(QWidget):
         room -= sum(self._width(key) for key in shown)
         run = self.model.run
         drifts = run is not None and run.first_drift is not None
-        order = ("last", "drift", *BY_PRIORITY[1:]) if drifts else BY_PRIORITY
+        last = "drift" if drifts else self._wanted
+        first = ("last", last) if self._wanted != "drift" else ("drift", "last")
+        order = (*first, *(key for key in BY_PRIORITY if key not in first))
         for key in order:
             if key in shown or not self._forced.get(key, True):
                 continue
@@ -387,6 +390,12 @@ class RoundsTablePanel(QWidget):
             shown.add(key)
             room -= self._width(key)
         return [key for key in KEYS if key in shown]
+
+    def prefer(self, key: str) -> None:
+        """The column that comes next to the token, if there is room for no other: Σ min or drift."""
+        if key != self._wanted:
+            self._wanted = key
+            self._fit_columns()
 
     def _needs(self) -> tuple[int, bool]:
         """What the columns' widths depend on besides the panel's: digits of a round number, and drift in the run."""

@@ -68,8 +68,9 @@ def test_menus_hold_the_table_and_the_docks(open_window: Opener) -> None:
     for spec in ACTIONS:
         if spec.submenu is None:
             assert spec.text in menus[spec.menu]
-    assert menus["Window"][:9] == [
-        "Rounds", "Token stream", "Round", "p and q", "Residual", "Meters", "What if", "KV positions", "Acceptance",
+    assert menus["Window"][:13] == [
+        "Rounds", "Token stream", "Round", "p and q", "Residual", "Meters", "What if",
+        "Cache ledger", "Cache layers", "Invariants", "Log", "KV positions", "Acceptance",
     ]  # fmt: skip
 
 
@@ -191,7 +192,7 @@ def test_no_share_of_a_tiny_window_comes_to_nothing(open_window: Opener, size: t
     window = open_window()
     show_run(window, fake_run(6))
     WORKSPACES["inspect"].share(window, window.docks, *size)  # Qt's complaint would fail the test
-    assert all(dock.isVisible() for dock in window.docks.values())
+    assert {name for name, dock in window.docks.items() if dock.isVisible()} == set(WORKSPACES["inspect"].docks)
 
 
 def test_the_residual_folds_behind_p_and_q_and_back(qtbot: QtBot, open_window: Opener) -> None:
@@ -338,7 +339,7 @@ def test_rubbish_in_the_settings_is_the_default_layout(open_window: Opener, tmp_
     store._settings.sync()
     window = open_window()
     show_run(window, fake_run(6))
-    assert all(dock.isVisible() for dock in window.docks.values())
+    assert {name for name, dock in window.docks.items() if dock.isVisible()} == set(WORKSPACES["inspect"].docks)
 
 
 def test_a_theme_is_applied_kept_and_followed_by_icons(qapp: QApplication, open_window: Opener, tmp_path: Path) -> None:

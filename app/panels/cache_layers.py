@@ -1,0 +1,181 @@
+"""Every layer of both caches in the cursor's round: what the law wanted trimmed, what was, and where it stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PySide6.QtCore import QSize, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QShowEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app import theme
+from app.format import NOTHING, count
+from app.panels.help_button import HelpButton
+from app.panels.rows_table import Cell, Column, Row, RowsTable
+from app.panels.title_controls import draw_sentence, shelve
+from app.theme import Palette
+from app.view import View
+from engine.recording import RecordedRun
+from engine.rewinds import draft_trim, main_trim
+from engine.rounds import CachePositions, Round
+
+EMPTY = "Press Run: where every layer of both caches stands, and what was trimmed off it, is listed here."
+PAGE = "ledger.md"
+COLUMNS = (
+    Column("cache", "cache", "main: the target's; draft: the drafter's", 5),
+    Column("layer", "layer", "Number of the layer, from 0", 4, right=True),
+    Column("type", "type", "Class of the layer's cache", 7, grows=True, rank=2),
+    Column("before", "before", "Tokens held before the round", 5, right=True, rank=6),
+    Column("forwarded", "forwarded", "Tokens that the round forwarded", 3, right=True, rank=5),
+    Column("law", "trim: law", "Tokens to take off by the rewind law", 3, right=True),
+    Column("asked", "asked", "Tokens that the engine asked the layer to take off", 3, right=True),
+    Column("done", "done", "Tokens that the layer took off", 3, right=True),
+    Column("position", "after", "Tokens held after the rewind", 5, right=True),
+    Column("expected", "expected", "Tokens that the rewind law wants held", 5, right=True),
+    Column("drift", "drift", "Expected minus held", 4, right=True, rank=1),
+    Column("trimmable", "trims", "Whether the layer says that tokens can be taken off it", 5, rank=4),
+    Column("bytes", "bytes", "What the layer's tokens take", 8, right=True, rank=3),
+)
+_COLLAPSED: tuple[Any, ...] = ()
+
+
+def of_layer(values: tuple[int, ...], layer: int) -> int:
+    """A layer's value where equal ones are recorded once; 0 without any."""
+    return values[layer] if layer < len(values) and len(values) > 1 else values[0] if values else 0
+
+
+class CacheLayersPanel(QWidget):
+    """Signals: `title_changed`; `help_wanted` (a page)."""
+
+    title_changed = Signal()
+    help_wanted = Signal(str)
+
+    def __init__(self, view: View, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._view = view
+        self._context = ""
+        self.setObjectName("cache-layers")
+        self.setAccessibleName("Cache layers")
+        self.help = HelpButton(PAGE, "what the layers show")
+        shelve(self, self.help)
+        self.help.wanted.connect(self.help_wanted)
+        self.table = RowsTable("Layers of both caches", COLUMNS, self)
+        self.setFocusProxy(self.table)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.table)
+        view.run_changed.connect(self._on_run_changed)
+        view.join(self, self._refresh)
+        theme.notifier.changed.connect(self._on_theme)
+        self._refresh()
+
+    # What the dock asks
+
+    def title_context(self) -> str:
+        """The law of both caches with the round's numbers."""
+        return self._context
+
+    def title_widgets(self) -> list[QWidget]:
+        """Help."""
+        return [self.help]
+
+    def restyle(self, colours: Palette) -> None:
+        """Use other colours."""
+        self.table.restyle()
+        self.update()
+
+    def _on_theme(self) -> None:
+        self.restyle(theme.current())
+
+    def sizeHint(self) -> QSize:
+        return QSize(theme.em() * 36, theme.line_height() * 10)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(theme.em() * 18, theme.line_height() * 4)
+
+    # Following the view
+
+    def _on_run_changed(self) -> None:
+        if not self._view.telling:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        run, record = self._view.run, self._view.round
+        there = run is not None and record is not None
+        self.table.setVisible(there)
+        context = ""
+        if record is not None:
+            k, e = record.k, len(record.emitted)
+            context = f"round {record.index}: k = {k}, e = {e}; law: main k + 1 − e, draft max(k − e, 0)"
+        if context != self._context:
+            self._context = context
+            self.title_changed.emit()
+        if run is None or record is None:
+            self.update()
+        elif self.isVisible():
+            rows = layer_rows(run, record)
+            self.table.set_rows(len(rows), rows.__getitem__)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._refresh()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), QColor(theme.current().base))
+        if not self.table.isVisible():
+            draw_sentence(painter, self, EMPTY)
+
+
+def layer_rows(run: RecordedRun, record: Round) -> list[Row]:
+    """One row a layer, main first; what breaks the law is red, in words and by an arrow's sign."""
+    header, rows = run.header, []
+    k, e = record.k, len(record.emitted)
+    caches = [("main", header.target, record.main_cache, main_trim(k, e))]
+    if header.draft is not None and record.draft_cache is not None:
+        caches.append(("draft", header.draft, record.draft_cache, draft_trim(k, e) if k else 0))
+    for name, model, cache, law in caches:
+        known: tuple[Any, ...] = getattr(header, f"{name}_layers", _COLLAPSED)
+        for layer in range(model.layers):
+            info = known[layer] if layer < len(known) else None
+            rows.append(_row(name, layer, model.cache_type, info, cache, law))
+    if header.draft is not None and record.draft_cache is None:
+        rest = (Cell(NOTHING, "text2"),) * (len(COLUMNS) - 3)
+        words = Cell("the drafter has no cache", "text2", mono=False)
+        rows.append(Row((Cell("draft", mono=False), Cell(NOTHING, "text2"), words, *rest)))
+    return rows
+
+
+def _row(name: str, layer: int, kind: str, info: Any, cache: CachePositions, law: int) -> Row:
+    asked, done = of_layer(cache.trim_asked, layer), of_layer(cache.trim_done, layer)
+    stands = of_layer(cache.layers_end, layer)
+    drift = cache.expected_end - stands
+    wrong = asked != law or done != asked or drift != 0
+
+    def number(value: int, bad: bool = False) -> Cell:
+        return Cell(count(value), "danger" if bad else "text", bold=bad)
+
+    trims, size = getattr(info, "trimmable", None), getattr(info, "bytes_per_token", None)
+    cells = (
+        Cell(name, mono=False),
+        Cell(str(layer)),
+        Cell(str(getattr(info, "type", kind)), "text2", mono=False),
+        number(cache.start),
+        number(cache.forwarded),
+        number(law),
+        number(asked, asked != law),
+        number(done, done != asked),
+        number(stands, drift != 0),
+        number(cache.expected_end),
+        number(drift, drift != 0),
+        Cell(
+            NOTHING if trims is None else "yes" if trims else "no", "danger" if trims is False else "text2", mono=False
+        ),
+        Cell(NOTHING if size is None else count(stands * size), "text2"),
+    )
+    tip = [
+        f"Layer {layer} of the {name} cache",
+        f"{cells[2].text}, trims: {cells[11].text}, bytes: {cells[12].text}",
+        f"{cache.start} + {cache.forwarded} - {done} = {stands}, expected {cache.expected_end}",
+    ]
+    return Row(cells, "danger_tint" if wrong else None, tip="\n".join(tip))

@@ -1,0 +1,182 @@
+"""What must hold of both caches after every round: PASS or FAIL, the first failing round, how, and how often."""
+
+from __future__ import annotations
+
+from PySide6.QtCore import QSize, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QShowEvent
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from app import theme
+from app.format import count, plural
+from app.panels.help_button import HelpButton
+from app.panels.rows_table import Cell, Column, Row, RowsTable
+from app.panels.title_controls import draw_sentence, shelve
+from app.theme import Palette
+from app.view import View
+from engine.invariants import INVARIANTS, Invariant, broken_invariants
+from engine.recording import RecordedRun
+from engine.rewinds import draft_trim, main_trim
+
+EMPTY = "Press Run: after every round both caches are held against the rewind law; what holds is listed here."
+PAGE = "ledger.md"
+COLUMNS = (
+    Column("result", "result", "PASS: it held in every round so far", 7),
+    Column("invariant", "invariant", "What must hold after every round", 22, grows=True),
+    Column("here", "here", "In the round under the cursor", 15, rank=2),
+    Column("since", "since", "The first failing round; press it to go there", 4, right=True),
+    Column("rounds", "n", "In how many rounds it failed", 3, right=True, rank=1),
+)
+
+
+class InvariantsPanel(QWidget):
+    """Failures first. Signals: `title_changed`; `help_wanted` (a page)."""
+
+    title_changed = Signal()
+    help_wanted = Signal(str)
+
+    def __init__(self, view: View, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._view = view
+        self._context = ""
+        self._shown: list[Invariant] = []
+        self.setObjectName("invariants")
+        self.setAccessibleName("Invariants")
+        self.help = HelpButton(PAGE, "what the invariants say")
+        shelve(self, self.help)
+        self.help.wanted.connect(self.help_wanted)
+        self.table = RowsTable("Invariants of both caches", COLUMNS, self)
+        self.table.row_pressed.connect(self._go)
+        self.setFocusProxy(self.table)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.table)
+        view.run_changed.connect(self._on_run_changed)
+        view.join(self, self._refresh)
+        theme.notifier.changed.connect(self._on_theme)
+        self._refresh()
+
+    # What the dock asks
+
+    def title_context(self) -> str:
+        """`3 fail, 10 pass in 35 rounds`."""
+        return self._context
+
+    def title_widgets(self) -> list[QWidget]:
+        """Help."""
+        return [self.help]
+
+    def restyle(self, colours: Palette) -> None:
+        """Use other colours."""
+        self.table.restyle()
+        self.update()
+
+    def _on_theme(self) -> None:
+        self.restyle(theme.current())
+
+    def sizeHint(self) -> QSize:
+        return QSize(theme.em() * 36, theme.line_height() * 14)
+
+    def minimumSizeHint(self) -> QSize:
+        return QSize(theme.em() * 18, theme.line_height() * 4)
+
+    # Following the view
+
+    def _on_run_changed(self) -> None:
+        if not self._view.telling:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        run = self._view.run
+        there = run is not None and self._view.round is not None
+        self.table.setVisible(there)
+        context = ""
+        if run is not None and there:
+            asked = [invariant for invariant in INVARIANTS if applies(run, invariant)]
+            failed = sum(invariant.id in run.invariants.failures for invariant in asked)
+            words = f"▲ {failed} fail, {len(asked) - failed} pass" if failed else f"all {len(asked)} pass"
+            context = f"{words} in {plural(len(run), 'round')}"
+        if context != self._context:
+            self._context = context
+            self.title_changed.emit()
+        if run is None or not there:
+            self.update()
+        elif self.isVisible():
+            self._show(run)
+
+    def _show(self, run: RecordedRun) -> None:
+        failures = run.invariants.failures
+        self._shown = sorted(INVARIANTS, key=lambda invariant: invariant.id not in failures)  # stable
+        index = self._view.round_index
+        debt = run[index - 1].debt if index > 0 else 0
+        here = {invariant.id: how for invariant, how in broken_invariants(run[index], debt)}
+        rows = [invariant_row(run, invariant, index, here.get(invariant.id)) for invariant in self._shown]
+        self.table.set_rows(len(rows), rows.__getitem__)
+
+    def _go(self, row: int, column: int) -> None:
+        run = self._view.run
+        failure = run.invariants.failures.get(self._shown[row].id) if run is not None else None
+        if failure is not None:
+            self._view.select(failure.first_round)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._refresh()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), QColor(theme.current().base))
+        if not self.table.isVisible():
+            draw_sentence(painter, self, EMPTY)
+
+
+def applies(run: RecordedRun, invariant: Invariant) -> bool:
+    """Whether there is what the invariant speaks of: a run without a drafter's cache has nothing to say of it."""
+    has_draft = run.header.draft is not None and (not len(run) or run[0].draft_cache is not None)
+    return has_draft or not invariant.id.startswith(("draft-", "debt-"))
+
+
+def invariant_row(run: RecordedRun, invariant: Invariant, index: int, how: str | None) -> Row:
+    """One invariant; `how` it fails in the round under the cursor, None where it holds."""
+    failure, nothing = run.invariants.failures.get(invariant.id), Cell("")
+    title = Cell(invariant.title[:1].upper() + invariant.title[1:], mono=False)
+    if not applies(run, invariant):
+        no = Cell("the drafter has no cache", "text2", mono=False)
+        return Row((Cell("–", "text2"), Cell(title.text, "text2", mono=False), no, nothing, nothing))
+    here = Cell(numbers(run, invariant, index), "text2" if how is None else "danger", mono=False)
+    if failure is None:
+        return Row((Cell("PASS", "accepted", mono=False, bold=True, glyph="check"), title, here, nothing, nothing))
+    cells = (
+        Cell("FAIL", "danger", mono=False, bold=True, glyph="cross"),
+        title,
+        here,
+        Cell(str(failure.first_round), "danger", link=True),
+        Cell(count(failure.count)),
+    )
+    lines = [f"First in round {failure.first_round}: {failure.how}"]
+    lines += [f"In round {index}, under the cursor: {how or 'it holds'}"]
+    return Row(cells, "danger_tint", tip="\n".join([f"Failed in {plural(failure.count, 'round')}", *lines]))
+
+
+def numbers(run: RecordedRun, invariant: Invariant, index: int) -> str:
+    """What the invariant compares in a round: `32 of 32`, or what fails it: `trim 4, law 3`."""
+    record, header = run[index], run.header
+    name, _, kind = invariant.id.partition("-")
+    cache = record.main_cache if name == "main" else record.draft_cache
+    k, e = record.k, len(record.emitted)
+    if invariant.id == "support" or cache is None:
+        return f"{sum(emitted.probability != 0 for emitted in record.emitted)} of {e}"
+    if invariant.id == "debt-fed":
+        debt = run[index - 1].debt if index else 0
+        return f"{debt} owed, {cache.forwarded - k} fed" if k else f"{debt} owed"
+    if kind == "trim-law":
+        law = main_trim(k, e) if name == "main" else draft_trim(k, e) if k else 0
+        return f"trim {cache.trim_asked[0]}, law {law}"
+    if kind == "trim-done":
+        return f"{', '.join(map(str, cache.trim_done)) or '0'} of {cache.trim_asked[0]}"
+    if kind == "layers":
+        model = header.target if name == "main" or header.draft is None else header.draft
+        apart = len(cache.layers_end) > 1
+        return f"at {', '.join(map(str, cache.layers_end))}" if apart else f"{model.layers} of {model.layers}"
+    if kind == "content" and cache.first_wrong is not None:
+        return f"wrong from {cache.first_wrong}"
+    return f"{', '.join(map(str, cache.layers_end))} of {cache.expected_end}"
