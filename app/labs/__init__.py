@@ -1,0 +1,1 @@
+"""The labs: experiments beside a run, on the same engine thread."""
