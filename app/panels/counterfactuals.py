@@ -111,6 +111,8 @@ class Sheet(QWidget):
 
     def _areas(self) -> tuple[QRect, QRect]:
         """Of the round and of the run."""
+        if self._shown is not None and not self._shown.totals:
+            return self.rect(), QRect()
         if self._is_wide():
             left = round(self.width() * 0.58)
             return QRect(0, 0, left, self.height()), QRect(left, 0, self.width() - left, self.height())
@@ -246,7 +248,7 @@ class Sheet(QWidget):
         if row.kept is None:
             painter.setFont(theme.ui_font(0.85))
             painter.setPen(colour(colours.text2))
-            text = "needs another drafter" if row.rule == GREEDY_DRAFTING else "couldn't be tried"
+            text = "another drafter" if row.rule == GREEDY_DRAFTING else "couldn't be tried"
             shown = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, emitted.width())
             painter.drawText(emitted, _FLAT, shown)
         else:
