@@ -18,9 +18,9 @@ from engine.settings import Settings, SettingsError
 
 FRAME = 0.033  # seconds between two drains at least
 LONGEST_FRAME = 0.1  # and at most, however long painting takes
-PAUSE_PER_WORK = 5  # a frame of cost c comes every 5 c at most, which leaves the interpreter to the engine
-WORK_BUDGET = 0.007  # seconds of a frame for taking rounds in and refreshing panels, one of them at least
-DRAIN_BUDGET = 0.006  # seconds of these for taking rounds in at most
+PAUSE_PER_WORK = 8  # a frame of cost c comes every 8 c at most, which leaves the interpreter to the engine
+WORK_BUDGET = 0.006  # seconds of work in a frame for taking rounds in and refreshing panels, one of them at least
+DRAIN_BUDGET = 0.005  # seconds of these for taking rounds in at most
 TEACHING_PACE = 1.0  # seconds between rounds
 
 LOADING = "The models are still loading."
@@ -428,7 +428,7 @@ class Session(QObject):
 
     def _take_in(self, budget: float, hurried: bool = False) -> bool:
         """Record what has arrived and tell the view at most once; True if so. Hurried, not all panels take part."""
-        began = time.perf_counter()
+        began = time.thread_time()
         advanced = False
         ended = []
         for run_id, item in self.worker.drain(budget):
@@ -452,7 +452,7 @@ class Session(QObject):
         self._refresh_banner()
         if advanced:
             over = ended or not hurried
-            self.view.notify_advanced(None if over else max(WORK_BUDGET - (time.perf_counter() - began), 0.0))
+            self.view.notify_advanced(None if over else max(WORK_BUDGET - (time.thread_time() - began), 0.0))
         for run in ended:
             self.run_ended.emit(run)
         return advanced

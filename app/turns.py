@@ -40,8 +40,9 @@ class _Member:
 class Turns:
     """Members are marked as stale all together, and refreshed either at once or within a budget of time.
 
-    Within a budget a member's turn is its refreshing and its painting; the one longest without a turn comes first,
-    and those that nobody can see wait. So a budgeted call takes its budget at most, or the dearest member alone.
+    A budget counts the thread's own work, not what it waits for. Within one a member's turn is its refreshing and its
+    painting; the one longest without a turn comes first, and those that nobody can see wait. So a budgeted call
+    takes its budget at most, or the dearest member alone.
     """
 
     def __init__(self) -> None:
@@ -70,10 +71,10 @@ class Turns:
                 if member.stale:
                     self._give(member)
             return
-        began = time.perf_counter()
+        began = time.thread_time()
         waiting = sorted((m for m in self._members if m.stale and not m.unseen), key=lambda m: m.served)
         for at, member in enumerate(waiting):
-            now = time.perf_counter()
+            now = time.thread_time()
             if not member.stale:
                 continue  # a refresh moved the cursor, which refreshed everybody
             if at and now - began + member.cost > seconds:
@@ -83,7 +84,7 @@ class Turns:
             if widget is not None:
                 # Qt would paint once the call is over, outside of the budget.
                 QCoreApplication.sendEvent(widget.window(), QEvent(QEvent.Type.UpdateRequest))
-            member.cost += SMOOTHING * (time.perf_counter() - now - member.cost)
+            member.cost += SMOOTHING * (time.thread_time() - now - member.cost)
 
     def _give(self, member: _Member) -> None:
         self._turn += 1

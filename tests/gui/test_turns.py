@@ -83,7 +83,7 @@ def test_a_budget_gives_turns_to_the_longest_stale_first(turns: Turns, notes: li
 
 def test_who_would_exceed_the_budget_waits(turns: Turns, notes: list[str], monkeypatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr(module.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(module.time, "thread_time", lambda: clock[0])
     costs = {"a": 0.002, "b": 0.004, "c": 0.003}
     for panel in list(turns._members):
         widget = panel.widget()
