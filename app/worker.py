@@ -593,8 +593,8 @@ class _Run:
         end: RunEnd = self._generator.end
         self.deliver(end)
         gate = self.gate
-        if gate.why:
-            self.post("noted", f"Run ended: {gate.why}, which was its last.")
+        if gate.why and not gate.stopping:
+            self.post("noted", f"The run ended with the round that was run to: {gate.why}.")
         elif gate.until is not None and not gate.stopping:
             self.post("noted", f"The run ended without {STOP_CONDITIONS[gate.until].title}.")
         failed = end.finish_reason == "error"

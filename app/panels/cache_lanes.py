@@ -195,8 +195,10 @@ class CacheLanes(QWidget):
         metrics = painter.fontMetrics()
         step = next(s for s in _STEPS if s * cell >= 3 * theme.em() or s == _STEPS[-1])
         for at in range(0, found.positions, step):
-            if at == 0 or left + at * cell + metrics.horizontalAdvance(str(at)) <= self.width():
-                area = QRectF(left + at * cell, line + 3, 6 * theme.em(), metrics.height())
+            x, wide = left + at * cell, metrics.horizontalAdvance(str(at))
+            crossed = found.first is not None and x + 1 < left + found.first * cell < x + wide + 1
+            if not crossed and (at == 0 or x + wide <= self.width()):
+                area = QRectF(x, line + 3, wide + 2, metrics.height())
                 painter.drawText(area, Qt.AlignmentFlag.AlignVCenter, str(at))
 
     def _paint_legend(self, painter: QPainter, left: float) -> None:

@@ -27,7 +27,7 @@ COLUMNS = (
     Column("type", "type", "Class of the layer's cache", 7, grows=True, rank=2),
     Column("before", "before", "Tokens held before the round", 5, right=True, rank=6),
     Column("forwarded", "forwarded", "Tokens that the round forwarded", 3, right=True, rank=5),
-    Column("law", "trim: law", "Tokens to take off by the rewind law", 3, right=True),
+    Column("law", "law", "Tokens to take off by the rewind law", 3, right=True),
     Column("asked", "asked", "Tokens that the engine asked the layer to take off", 3, right=True),
     Column("done", "done", "Tokens that the layer took off", 3, right=True),
     Column("position", "after", "Tokens held after the rewind", 5, right=True),
@@ -106,7 +106,9 @@ class CacheLayersPanel(QWidget):
         context = ""
         if record is not None:
             k, e = record.k, len(record.emitted)
-            context = f"round {record.index}: k = {k}, e = {e}; law: main k + 1 − e, draft max(k − e, 0)"
+            context = f"round {record.index}: main k + 1 − e = {main_trim(k, e)}"
+            if record.draft_cache is not None and k:
+                context += f", draft max(k − e, 0) = {draft_trim(k, e)}"
         if context != self._context:
             self._context = context
             self.title_changed.emit()

@@ -326,13 +326,8 @@ class _Rows:
         return f"round {self._run.locate(token)[0]}" if at < len(self._found.committed) - 1 else "–"
 
     def _verdict(self, at: int) -> Cell:
-        found = self._found
-        worst = {lane.name: int(lane.status[at]) for lane in found.lanes}
-        wrong = [name for name, status in worst.items() if status >= MISSING]
-        if not wrong:
-            owed = OWED in worst.values()
-            return Cell("owed" if owed else "same", "text2" if owed else "accepted", mono=False)
-        status = max(worst.values())
-        where = "both: " if len(wrong) == 2 else "main: " if wrong == ["main"] else ""
-        words = f"{_SIGNS[status]}{where}{STATUS_WORDS[status]}"
+        status = int(self._found.worst()[at])
+        if status < MISSING:
+            return Cell(STATUS_WORDS[status], "text2" if status == OWED else "accepted", mono=False)
+        words = f"{_SIGNS[status]}{STATUS_WORDS[status]}"
         return Cell(words, "danger", mono=False, bold=status != MISSING)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.format import NOTHING, duration, plural, visible_text
+from app.format import NOTHING, count, plural, visible_text
 from app.panels.ledger_rows import DIFFERS, EXTRA, MISSING, OWED, Comparison, Lane
 from engine.invariants import broken_invariants
 from engine.recording import RecordedRun
@@ -68,35 +68,34 @@ def verdict(run: RecordedRun, index: int, found: Comparison) -> tuple[str, bool]
 
 
 def _state(lane: Lane, found: Comparison, vocabulary: Vocabulary) -> str:
-    """`the draft cache misses 16 tokens and holds 4 wrong ones, from position 15 on; it should hold ·it·has …`."""
+    """`the draft cache misses 16 tokens and holds 4 wrong ones, from position 15 on; it lacks ·it·has …`."""
     missing, differs, extra = (lane.count(status) for status in (MISSING, DIFFERS, EXTRA))
     parts = []
     if missing:
         parts.append(f"misses {plural(missing, 'token')}")
-    if differs:
-        parts.append(f"holds {plural(differs, 'wrong token')}")
-    if extra:
-        parts.append(f"holds {extra} too many")
+    if differs or extra:
+        held = [plural(differs, "wrong token")] if differs else []
+        held += [f"{plural(extra, 'token')} too many" if not differs else f"{count(extra)} too many"] if extra else []
+        parts.append(f"holds {' and '.join(held)}")
     wrong = np.flatnonzero(lane.status >= MISSING)
     start = int(wrong[0])
-    text = f"the {lane.name} cache {' and '.join(parts)}, from position {start} on"
+    text = f"the {lane.name} cache {', and '.join(parts)}, from position {start} on"
     lacking = wrong[wrong < lane.expected]
     if not lacking.size:
         return f"{text}."
     ids = found.committed[lacking[:MOST_TOKENS]]
     shown = "".join(visible_text(vocabulary, int(token)) for token in ids)
-    return f"{text}; what is missing there: {shown}{' …' if lacking.size > MOST_TOKENS else ''}"
+    return f"{text}; it lacks {shown}{' …' if lacking.size > MOST_TOKENS else ''}"
 
 
 def check_text(check: ContentCheck, dtype: str) -> tuple[str, bool]:
     """(a content check in words, whether what it found is more than rounding)."""
     main, draft = check.main_difference, check.draft_difference
-    drafter = f" and {_size(draft)} (draft)" if draft is not None else ""
+    drafter = f", {_size(draft)} (draft)" if draft is not None else ""
     bad = dtype == "float32" and max(main, draft or 0.0) > FLOAT32_LIMIT
     text = (
-        f"Contents checked behind round {check.round}: logits differ from fresh caches' by at most "
-        f"{_size(main)} (target){drafter}; cost {plural(check.syncs, 'sync')} of its own, counted apart, "
-        f"{duration(check.seconds)}."
+        f"Contents behind round {check.round}: largest difference from fresh caches' logits {_size(main)} (target)"
+        f"{drafter}; cost {plural(check.syncs, 'sync')} of its own, counted apart."
     )
     return text, bad
 

@@ -21,10 +21,10 @@ EMPTY = "Press Run: after every round both caches are held against the rewind la
 PAGE = "ledger.md"
 COLUMNS = (
     Column("result", "result", "PASS: it held in every round so far", 7),
-    Column("invariant", "invariant", "What must hold after every round", 22, grows=True),
-    Column("here", "here", "In the round under the cursor", 15, rank=2),
+    Column("invariant", "invariant", "What must hold after every round", 26, grows=True),
+    Column("here", "here", "In the round under the cursor", 14, rank=1),
     Column("since", "since", "The first failing round; press it to go there", 4, right=True),
-    Column("rounds", "n", "In how many rounds it failed", 3, right=True, rank=1),
+    Column("rounds", "n", "In how many rounds it failed", 3, right=True, rank=2),
 )
 
 

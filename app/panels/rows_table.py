@@ -26,7 +26,7 @@ from app.panels.title_controls import Table, to_clipboard
 
 Index = QModelIndex | QPersistentModelIndex
 _ROOT = QModelIndex()
-PAD = 8
+PAD = 6
 GAP = 5
 
 
