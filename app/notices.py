@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from engine.recording import RecordedRun
 from engine.rewinds import REWIND_TABLE
-from engine.rounds import Round
 from engine.rules import RULE_TABLE
 from engine.settings import Settings
 
@@ -86,10 +85,15 @@ def of_run(run: RecordedRun, in_force: Settings, wanted: Settings) -> list[Notic
             found.append(notice(KILL_SWITCH, f"Kill switch on: rule = {last.rule}."))
         elif in_force.stochastic and last.rule != "stochastic":
             found.append(notice(RULE, f"Stochastic is on, but rule = {last.rule}: {last.rule_reason}"))
-        if not last.distribution_preserving:
-            found.append(notice(NOT_LOSSLESS, _not_lossless(last)))
+        if last.rule in RULE_TABLE and RULE_TABLE[last.rule].is_reference:
+            label = RULE_TABLE[last.rule].label.removeprefix("not lossless: ")
+            found.append(notice(NOT_LOSSLESS, f"Rule {last.rule} is not lossless: {label}."))
     if in_force.main_rewind != "correct":
-        found.append(notice(MAIN_REWIND, f"Main cache fault on: {_named(in_force.main_rewind)}; it corrupts p itself."))
+        found.append(
+            notice(
+                MAIN_REWIND, f"Not lossless, main cache fault on: {_named(in_force.main_rewind)}, so p itself is wrong."
+            )
+        )
     if in_force.rewind != "correct":
         drift = f" Drift {last.drift}." if last is not None else ""
         found.append(notice(REWIND, f"Rewind fault on: {_named(in_force.rewind)}.{drift}"))
@@ -102,14 +106,6 @@ def of_run(run: RecordedRun, in_force: Settings, wanted: Settings) -> list[Notic
     return found
 
 
-def _not_lossless(record: Round) -> str:
-    """The label of a reference rule begins with these words already; that of a main-cache fault ends with its own."""
-    rule = RULE_TABLE.get(record.rule)
-    if rule is None or not rule.is_reference:
-        return f"Not lossless: rule {record.rule}, {record.rule_label.rpartition('; not lossless: ')[2]}."
-    return f"Rule {record.rule} is not lossless: {rule.label.removeprefix('not lossless: ')}."
-
-
 def pending(settings: Settings) -> list[Notice]:
     """What the next run won't do as it was asked, or does wrongly because it was."""
     found = []
@@ -120,7 +116,9 @@ def pending(settings: Settings) -> list[Notice]:
         text = f"Rule by hand: the next run uses {settings.rule}, which is not lossless."
         found.append(_with_cure(NOT_LOSSLESS, text, settings))
     if settings.main_rewind != "correct":
-        text = f"Main cache fault on: the next run's {_named(settings.main_rewind)}; it corrupts p itself."
+        text = (
+            f"Not lossless, main cache fault on: the next run's {_named(settings.main_rewind)}, so p itself is wrong."
+        )
         found.append(_with_cure(MAIN_REWIND, text, settings))
     if settings.rewind != "correct":
         text = f"Rewind fault on: the next run's {_named(settings.rewind)}."

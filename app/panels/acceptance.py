@@ -30,6 +30,7 @@ from app.panels.round_axis import AxisMap, RoundAxis
 from app.panels.title_controls import CopiesTable, Segments, Table, TitleCombo, draw_sentence, exact, shelve
 from app.theme import Palette
 from app.view import View
+from engine.rules import RULE_TABLE
 
 EMPTY = "How often drafts are accepted, round by round, appears here with the first round."
 WINDOWS = (5, 20, 100)
@@ -492,7 +493,11 @@ class AcceptancePanel(CopiesTable):
         if reading.band is None:
             return text
         at_tail = reading.rounds == self._data.taken
-        return f"{text}, {'now' if at_tail else 'here'} {reading.band[0]:.4f} – {reading.band[1]:.4f}"
+        text = f"{text}, {'now' if at_tail else 'here'} {reading.band[0]:.4f} – {reading.band[1]:.4f}"
+        record = self._view.round
+        if record is not None and RULE_TABLE[record.rule].closed_form in (None, "block"):
+            text = f"Σ min and Σ p·q don't predict {record.rule}; {text}"
+        return text
 
     def _legend_rows(self, reading: Reading) -> list[LegendRow]:
         colours, per_round = theme.current(), f"n {count(reading.rounds)}"

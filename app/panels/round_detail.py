@@ -37,6 +37,7 @@ from app.panels.round_text import (
     counts,
     draft_cell,
     emit_cell,
+    fate_word,
     how_to_read,
     spoken,
     tip_lines,
@@ -50,7 +51,6 @@ PAD, TOP, BOTTOM, BAR_HEIGHT, CHIP_GAP = 10, 6, 2, 8, 4
 NARROW_EM = 11
 """The least width of a cell; where that is too much for all of them, they scroll sideways."""
 EMPTY = "Press Run: the round under the cursor is taken apart here, one cell for each drafted token."
-_FATE_WORDS = {"accepted": "accepted", "rejected": "rejected", "ignored": "not tested"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +296,7 @@ class RoundDetailPanel(QAbstractScrollArea):
         lines = [f"text {text(draft.token)!r}", *tip_lines(record, cell)]
         if draft.match is not None:
             lines.append(f"compared with {draft.match} {text(draft.match)!r}")
-        return plain_tip(f"Token {draft.token}, position {cell + 1}: {_FATE_WORDS[draft.fate]}", lines)
+        return plain_tip(f"Token {draft.token}, position {cell + 1}: {fate_word(record, draft.fate)}", lines)
 
     def focusInEvent(self, event) -> None:  # type: ignore[no-untyped-def]
         super().focusInEvent(event)
@@ -355,7 +355,7 @@ class RoundDetailPanel(QAbstractScrollArea):
         colours, top = self._colours, area.top() + TOP
         baseline = self._tokens.baseline(top)
         x = self._words(painter, area.left(), baseline, f"{cell.position + 1} ", self._mono, colours.text2)
-        verdict, outcome = _FATE_WORDS[cell.fate], self._outcome(cell.fate)
+        verdict, outcome = cell.verdict, self._outcome(cell.fate)
         font, ink = (self._ui_bold, outcome.ink) if outcome else (self._ui, colours.disabled)
         wide = QFontMetrics(font).horizontalAdvance(verdict)
         glyph = glyph_size() + GLYPH_GAP if outcome else 0

@@ -44,11 +44,12 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class DraftCell:
-    """One drafted position: verdict, bar (None: nothing to show), numbers, and a test or the reason for none."""
+    """One drafted position: fate, the word for it, bar (None: nothing to show), numbers, test or why there is none."""
 
     position: int
     token: int
     fate: str
+    verdict: str
     bar: Bar | None
     numbers: tuple[str, ...]
     test: Test | None
@@ -74,6 +75,11 @@ def is_stochastic(record: Round) -> bool:
 _BLOCK = "keep the longest prefix with u ≤ h, its P = min(P·p/q, 1). Bar 0 … 1, filled to h, ▾ u"
 _STOCHASTIC = "Bar 0 … q(d), tick p(d), ▾ u·q(d)"
 _ARGMAX = ("greedy-argmax", "argmax-vs-argmax")
+
+
+def fate_word(record: Round, fate: str) -> str:
+    """What became of a draft, in a word; block verification looks at all of them."""
+    return {"ignored": "not kept" if record.rule == "block" else "not tested"}.get(fate, fate)
 
 
 def how_to_read(record: Round) -> str:
@@ -133,7 +139,8 @@ def _test(record: Round, draft: Draft) -> Test | None:
             )
         left, right = comparison(draft.threshold, draft.p)
         product = f"{significant(draft.u)} × {significant(draft.q)} = {left}"
-        return Test((product,), (f"≤ {right} ?",), verdict, (f"u·q {left}",), (f"≤ p {right} ?",))
+        name = "u·q′" if record.rule == "raw-q" else "u·q"
+        return Test((product,), (f"≤ {right} ?",), verdict, (f"{name} {left}",), (f"≤ p {right} ?",))
     if draft.match is not None:
         name = "argmax p" if record.rule in _ARGMAX else "x"
         return Test(
@@ -167,7 +174,10 @@ def _numbers(record: Round, draft: Draft) -> tuple[str, ...]:
 def _why_ignored(record: Round) -> tuple[str, ...]:
     rejected = record.rejected_at
     if record.rule == "block" and rejected is not None:
-        return (f"a shorter prefix was kept: {rejected}", "u > h, as in every longer one")
+        kept = (
+            f"the first {rejected} are kept:" if rejected > 1 else "the first is kept:" if rejected else "none is kept:"
+        )
+        return (kept, "u > h here")
     if rejected is None:
         return ("behind the token that ended the run:", "no test, no u drawn" if is_stochastic(record) else "no test")
     drawn = "no u drawn" if is_stochastic(record) else "no x drawn" if record.rule not in _ARGMAX else ""
@@ -177,18 +187,21 @@ def _why_ignored(record: Round) -> tuple[str, ...]:
 def draft_cell(record: Round, position: int) -> DraftCell:
     """The cell of a drafted position (from 0)."""
     draft = record.drafts[position]
+    verdict = fate_word(record, draft.fate)
     if draft.fate == "ignored":
         numbers = (f"q {significant(draft.q)}",) if draft.q is not None else ()
         if record.rule == "block" and draft.block_h is not None and draft.block_p is not None:
             numbers = (*numbers, f"P {significant(draft.block_p)}", f"h {significant(draft.block_h)}")
-        return DraftCell(position, draft.token, draft.fate, None, numbers, None, _why_ignored(record))
+        return DraftCell(position, draft.token, draft.fate, verdict, None, numbers, None, _why_ignored(record))
     notes = () if draft.q is not None else ("drafter reported no q",)
     test = _test(record, draft)
     if record.rule == "block" and test is not None and test.verdict == NO and draft.fate == "accepted":
         notes = (*notes, "kept with a longer prefix")
     if test is None:
         notes = (*notes, "the test was not recorded")
-    return DraftCell(position, draft.token, draft.fate, _bar(record, draft), _numbers(record, draft), test, notes)
+    return DraftCell(
+        position, draft.token, draft.fate, verdict, _bar(record, draft), _numbers(record, draft), test, notes
+    )
 
 
 def _residual_mass(record: Round, position: int) -> float | None:
@@ -288,7 +301,7 @@ def spoken(run: RecordedRun, record: Round, position: int) -> str:
         last = record.emitted[-1] if record.emitted else None
         return f"Round {record.index}: emitted {text(last.token)}, {last.source}" if last else ""
     draft = record.drafts[position]
-    fate = {"ignored": "not tested"}.get(draft.fate, draft.fate)
+    fate = fate_word(record, draft.fate)
     return (
         f"Round {record.index}, position {position + 1}: {text(draft.token)} {fate}, "
         f"q {probability(draft.q)}, p {probability(draft.p)}"

@@ -371,3 +371,13 @@ def test_the_plot_is_painted_once_a_change(qtbot, view: View, panel: AcceptanceP
     for _ in range(3):
         QApplication.processEvents()
     assert paints == [61, 62, 63, 64, 65, 65]
+
+
+def test_rules_without_a_token_wise_prediction_are_named(view: View, panel: AcceptancePanel) -> None:
+    run = RecordedRun(fake_header())
+    for record in fake_run(5):
+        run.append(dataclasses.replace(record, rule="block"))
+    view.show_run(run)
+    assert panel.title_context().startswith("Σ min and Σ p·q don't predict block; ")
+    view.show_run(fake_run(5))
+    assert "predict" not in panel.title_context()

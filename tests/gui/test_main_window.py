@@ -29,9 +29,10 @@ from app.panels.banner import Banner
 from app.settings_store import SCHEMA, SettingsStore
 from app.worker import HUB_PREFIX
 from app.workspaces import SPLITTER, WORKSPACES
+from engine.recording import RecordedRun
 from engine.settings import Settings
 from tests.gui.fake_engine import Script
-from tests.gui.fakes import end_run, fake_run
+from tests.gui.fakes import end_run, fake_header, fake_run
 from tests.gui.windows import Opener, show_run, store_in
 
 
@@ -68,9 +69,9 @@ def test_menus_hold_the_table_and_the_docks(open_window: Opener) -> None:
     for spec in ACTIONS:
         if spec.submenu is None:
             assert spec.text in menus[spec.menu]
-    assert menus["Window"][:13] == [
+    assert menus["Window"][:14] == [
         "Rounds", "Token stream", "Round", "p and q", "Residual", "Meters", "What if",
-        "Cache ledger", "Cache layers", "Invariants", "Log", "KV positions", "Acceptance",
+        "Cache ledger", "Cache layers", "Invariants", "Log", "Fault lab", "KV positions", "Acceptance",
     ]  # fmt: skip
 
 
@@ -422,6 +423,15 @@ def test_notices_are_known_by_their_kind_and_cured_by_it(open_window: Opener) ->
     assert _kinds(of_run(run, Settings(), Settings())) == {DRIFT: "first_drift"}
     assert _kinds(pending(Settings(rule="raw-q"))) == {NOT_LOSSLESS: "rule_auto"}
     assert pending(Settings(rule="stochastic")) == []
+    wrong = RecordedRun(fake_header())
+    wrong.append(dataclasses.replace(fake_run(1)[0], rule="raw-q", distribution_preserving=False))
+    (said,) = of_run(wrong, Settings(rule="raw-q"), Settings(rule="raw-q"))
+    assert (said.text, said.act) == (
+        "Rule raw-q is not lossless: q before its temperature and filters.",
+        "rule_auto",
+    )
+    (said,) = of_run(fake_run(3), Settings(main_rewind="no-trim"), Settings(main_rewind="no-trim"))
+    assert said.text.startswith("Not lossless, main cache fault on: no-trim ")
     window.session.configure(settings=faulty)
     for act in CHANGES:
         window._on_notice(act)

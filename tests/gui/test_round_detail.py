@@ -261,7 +261,8 @@ def test_block_shows_its_own_test_and_names_a_prefix_that_was_kept_with_a_longer
     assert cells[0].numbers == ("q 0.5000", "p 0.4000", "P 0.8000")
     assert (cells[0].bar.fill, cells[0].bar.needle) == pytest.approx((0.9, 0.6))
     assert cells[3].test is None
-    assert cells[3].notes[0] == "a shorter prefix was kept: 2"
+    assert cells[3].notes == ("the first 2 are kept:", "u > h here")
+    assert [c.verdict for c in cells] == ["accepted", "accepted", "rejected", "not kept"]
     longer = of_block("aaar")
     assert draft_cell(longer, 2).test.verdict == "no"
     assert "kept with a longer prefix" in draft_cell(longer, 2).notes
