@@ -206,3 +206,17 @@ def test_a_rounds_table_that_is_behind_marks_its_own_row(qtbot, view: View) -> N
     assert panel.grab().toImage() == before
     panel._follow()
     assert panel.grab().toImage() != before
+
+
+def test_a_panel_covered_by_its_own_child_is_seen(turns: Turns, panels: list[Seen], notes: list[str]) -> None:
+    """As a scroll area is by its viewport."""
+    child = QWidget(panels[0])
+    child.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+    child.resize(panels[0].size())
+    child.show()
+    QApplication.processEvents()
+    assert panels[0].visibleRegion().isEmpty()
+    notes.clear()
+    turns.mark()
+    turns.serve(60.0)
+    assert [note for note in notes if "paints" not in note] == ["a", "b", "c"]
