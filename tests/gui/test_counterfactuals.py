@@ -167,3 +167,11 @@ def test_it_can_be_painted_at_any_size_and_its_rows_found(
     names = {row.rule for y in range(sheet.height()) if (row := sheet.row_at(QPoint(10, y))) is not None}
     assert names == set(ORDER)
     assert sheet.minimumHeight() <= sheet.height()
+
+
+def test_a_row_is_found_where_it_stands(view: View, panel: CounterfactualsPanel) -> None:
+    view.show_run(tried_run())
+    sheet = panel.sheet
+    found = [sheet.row_at(QPoint(10, round((at + 0.5) * sheet._row))) for at in range(10)]
+    rules = [None if row is None else row.rule for row in found]
+    assert rules == [None, *ORDER[:4], None, *ORDER[4:]], "a heading above, and one above what isn't lossless"

@@ -17,6 +17,7 @@ from app.view import View
 from engine.evidence import BINS
 from engine.recording import RecordedRun
 from engine.rounds import Coordinates, Round
+from engine.settings import Settings
 from tests.gui.windows import Opener, show_run
 
 
@@ -187,3 +188,18 @@ def test_the_window_opens_its_page_and_turns_diagnostics_on(qtbot: QtBot, open_w
         qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
         viewer = window.dialogs.by_name["help"]
         assert viewer._pages[viewer.list.currentRow()].name == page
+
+
+def test_the_status_bar_marks_what_is_not_lossless(open_window: Opener) -> None:
+    window = open_window()
+    item = window.status.items["rule"]
+    window.session.configure(settings=Settings(rule="raw-q"))
+    assert item.text() == "rule=raw-q ▲ not lossless"
+    window.session.configure(settings=Settings(main_rewind="no-trim"))
+    assert item.text() == "rule=sampler-match ▲ not lossless"
+    window.session.configure(settings=Settings(rule="block"))
+    assert item.text() == "rule=block"
+    run = RecordedRun(fake_header())
+    run.append(dataclasses.replace(fake_run(1)[0], rule="argmax-vs-argmax", distribution_preserving=False))
+    show_run(window, run)
+    assert item.text() == "rule=argmax-vs-argmax ▲ not lossless"
