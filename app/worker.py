@@ -590,7 +590,8 @@ class _Run:
 
     def finish(self) -> str | None:
         """Deliver the end; returns what failed, if the engine says so."""
-        end: RunEnd = self._generator.end
+        # A check behind the last round came after the generator had drawn its sums.
+        end: RunEnd = dataclasses.replace(self._generator.end, check_syncs=self._generator.check_syncs)
         self.deliver(end)
         gate = self.gate
         if gate.why and not gate.stopping:

@@ -228,6 +228,9 @@ class CacheLedgerPanel(QWidget):
             self._by_hand = False
             self._shown_first = first
         if not self._by_hand:
+            inner = self.layout()
+            if inner is not None:
+                inner.activate()  # the table has its height before it is scrolled
             self._scroll_to(found.first)
 
     def _place_same(self, shown: bool) -> None:

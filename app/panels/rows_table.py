@@ -233,6 +233,7 @@ class RowsTable(QTableView):
         model.count, model.make, model.token_text = count, make, token_text
         if grown:
             model.endResetModel()
+            self.executeDelayedItemsLayout()  # else the scroll bar still has the old range
             self.verticalScrollBar().setValue(keep)
         self.viewport().update()
 

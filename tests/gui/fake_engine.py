@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.worker import PairSummary, Progress
-from engine.rounds import Round, RunEnd, RunHeader
+from engine.rounds import ContentCheck, Round, RunEnd, RunHeader
 from engine.settings import Settings
 from engine.statistics import Statistics
 from tests.gui.fakes import FakeRounds, fake_header, fake_model, fake_vocabulary
@@ -30,6 +30,7 @@ class Script:
     fail_start: str = ""
     fail_at_round: int = -1
     end_by_error: int = -1
+    fail_check: str = ""
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     threads: set[int] = field(default_factory=set)
     loading: int = 0
@@ -54,6 +55,7 @@ class FakeGenerator:
         self.header: RunHeader | None = None
         self.statistics = Statistics()
         self.host_syncs = 0
+        self.check_syncs = 0
 
     def start(self, prompt: str, progress: Callable[[int, int], bool] | None = None) -> RunHeader:
         self._script.note("start", prompt, self._settings)
@@ -88,6 +90,12 @@ class FakeGenerator:
 
     def _finish(self, reason: str, notice: str) -> None:
         self.end = RunEnd(reason, notice, self.summary(), "", self.host_syncs, 0.0)
+
+    def check_contents(self) -> ContentCheck:
+        self._script.note("check", self.statistics.rounds)
+        if self._script.fail_check:
+            raise ValueError(self._script.fail_check)
+        return ContentCheck(self.statistics.rounds - 1, 1e-6, 2e-6, 3, 0.01)
 
     def change(self, **live: Any) -> None:
         self._changed = {**self._changed, **live}
