@@ -375,6 +375,13 @@ def row_tip(row: RuleRow | RunRow) -> str:
     return plain_tip("In this round", lines)
 
 
+def spoken(shown: Shown) -> str:
+    """What is shown, for assistive technology."""
+    parts = [f"{row.name} accepts {probability(row.probability)}" for row in shown.rules] or [shown.reason]
+    parts += [f"{row.name} {rate(row.tokens)} tokens a round" for row in shown.totals]
+    return "; ".join([shown.place, *parts, shown.advice]).rstrip("; ")
+
+
 class CounterfactualsPanel(CopiesTable):
     """A round under every rule and what each is worth over the run, with one sentence of advice.
 
@@ -417,7 +424,7 @@ class CounterfactualsPanel(CopiesTable):
         return "What if"
 
     def title_context(self) -> str:
-        """The position, and what the run says of the rules."""
+        """The position, and what the two tables are."""
         return self._context
 
     def title_widgets(self) -> list[QWidget]:
@@ -482,11 +489,11 @@ class CounterfactualsPanel(CopiesTable):
             needs = shown is None
         self._needed.setVisible(needs)
         self._scroll.setVisible(shown is not None)
-        context = "" if shown is None else f"{shown.place}; {shown.title[:1].lower()}{shown.title[1:]}"
+        context = "" if shown is None else f"{shown.place} under every rule, with the same draws; below, the whole run"
         if context != self._context:
             self._context = context
-            self.setAccessibleDescription(shown.advice if shown is not None else "")
             self.title_changed.emit()
+        self.setAccessibleDescription("" if shown is None else spoken(shown))
         if self.isVisible():
             self.sheet.show_it(shown, run.header.settings.num_draft_tokens if run is not None else 0)
             self.update()

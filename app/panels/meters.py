@@ -122,8 +122,9 @@ class MetersPanel(CopiesTable):
         context = "" if reading is None else _context(reading)
         if context != self._context:
             self._context = context
-            self.setAccessibleDescription(context)
             self.title_changed.emit()
+        identity = "" if reading is None else f"; accept identity {reading.identity.text}"
+        self.setAccessibleDescription(context + identity)
         if self.isVisible():
             if run is not None and reading is not None:
                 self._curves = (run.meters.losslessness.curve(), run.meters.proposal.curve())

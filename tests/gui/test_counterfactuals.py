@@ -80,7 +80,8 @@ def test_every_rule_has_its_probability_its_drafts_and_its_token(view: View, pan
     assert [row.rule for row in shown.rules if row.in_force] == ["stochastic"]
     wrong = {rule for rule, info in RULE_TABLE.items() if info.is_reference}
     assert {row.rule for row in shown.rules if not row.lossless} == wrong
-    assert panel.title_context().startswith(f"round {record.index}, position 2; ")
+    assert panel.title_context().startswith(f"round {record.index}, position 2 under every rule")
+    assert f"stochastic accepts {draft.sum_min:.4f}" in panel.accessibleDescription()
 
 
 def test_behind_the_drafts_nothing_is_tested(view: View, panel: CounterfactualsPanel) -> None:
