@@ -203,7 +203,7 @@ class Keeper:
 
     def read(self, number: int) -> Round:
         """An old round. Raises SessionFileError."""
-        if self._reader is None:
+        if self._reader is None or self._reader.path != self.writer.path:  # the file may have moved
             self._reader = SessionReader(self.writer.path)
         return self._reader.round(self.run, number)
 

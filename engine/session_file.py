@@ -99,6 +99,12 @@ class StoredRun:
     state: dict[str, Any] | None
 
 
+@dataclass(frozen=True)
+class _Move:
+    path: Path
+    done: Callable[[str | None], None]
+
+
 def _configure(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
@@ -135,7 +141,7 @@ class SessionWriter:
         self.failure: str | None = None
         self._on_failure = on_failure
         self._committed: dict[int, int] = {}
-        self._jobs: queue.SimpleQueue[Callable[[sqlite3.Connection], None] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Callable[[sqlite3.Connection], None] | _Move | None] = queue.SimpleQueue()
         self._posted = self._done = 0
         opened: queue.SimpleQueue[str | int] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, args=(opened,), name="draftscope-recorder", daemon=True)
@@ -195,6 +201,14 @@ class SessionWriter:
         else:
             self._post(lambda connection: _run(connection, "INSERT OR REPLACE INTO marks VALUES (?, ?)", (at, note)))
 
+    def move_to(self, path: Path, done: Callable[[str | None], None]) -> None:
+        """Go on in a new file that begins as a copy of this one; what stood at `path` is replaced.
+
+        `done` is called on the writer's thread, with None, or with what went wrong: then the old file stays in use.
+        """
+        self._jobs.put(_Move(path, done))
+        self._posted += 1
+
     def committed(self, run: int) -> int:
         """How many rounds of a run are safe in the file."""
         return self._committed.get(run, 0)
@@ -227,17 +241,46 @@ class SessionWriter:
         except (sqlite3.Error, OSError, SessionFileError) as error:
             opened.put(_words(error, self.path))
             return
-        with contextlib.closing(connection):
+        try:
             file = os.stat(self.path)
             opened.put(next_run)
             while (job := self._jobs.get()) is not None:
-                if self.failure is None:
+                if isinstance(job, _Move):
+                    connection, file = self._move(connection, file, job)
+                elif self.failure is None:
                     try:
                         _same_file(self.path, file)
                         job(connection)
                     except (sqlite3.Error, OSError, SessionFileError, ValueError) as error:
                         self._fail(error)
                 self._done += 1
+        finally:
+            connection.close()
+
+    def _move(
+        self, connection: sqlite3.Connection, file: os.stat_result, job: _Move
+    ) -> tuple[sqlite3.Connection, os.stat_result]:
+        """Copy beside the wanted name, then take the name: nothing is lost where that fails."""
+        beside = job.path.with_name(job.path.name + ".part")
+        try:
+            if job.path.exists() and os.path.samefile(job.path, self.path):
+                raise SessionFileError(f"{job.path} is the file in use: choose another name")
+            beside.unlink(missing_ok=True)
+            with contextlib.closing(sqlite3.connect(beside)) as copy:
+                connection.backup(copy)
+            for leftover in ("-wal", "-shm"):
+                job.path.with_name(job.path.name + leftover).unlink(missing_ok=True)
+            os.replace(beside, job.path)
+            moved, _ = _open_to_write(job.path)
+        except (sqlite3.Error, OSError, SessionFileError) as error:
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
+            job.done(_words(error, job.path))
+            return connection, file
+        connection.close()
+        self.path, self.failure = job.path, None
+        job.done(None)
+        return moved, os.stat(job.path)
 
     def _fail(self, error: Exception) -> None:
         self.failure = f"Recording stopped: {_words(error, self.path)}. What was written before is safe."

@@ -230,6 +230,34 @@ def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path: Path) -> None:
     assert sqlite3.connect(tmp_path / "c.draftscope").execute("SELECT count(*) FROM mine").fetchone() == (0,)
 
 
+def test_recording_moves_to_another_file_and_goes_on_there(tmp_path: Path) -> None:
+    old, new = tmp_path / "autosave.draftscope", tmp_path / "named.draftscope"
+    new.write_text("what stood there before")
+    recording = Recording()
+    recording.writer = SessionWriter(old)
+    generator = SpeculativeGenerator(toy_pair(), Settings(seed=2, max_tokens=90, diagnostics=True, stochastic=True))
+    run = recording.begin(generator.start([0]))
+    said: list[str | None] = []
+    for record in generator.rounds():
+        run.append(record)
+        if record.index == 10:
+            recording.writer.move_to(new, said.append)
+        if record.index == 20:
+            recording.writer.move_to(tmp_path / "no" / "folder.draftscope", said.append)
+            recording.writer.move_to(new, said.append)
+    assert generator.end is not None
+    run.finish(generator.end)
+    recording.writer.close()
+    assert said[0] is None
+    assert "folder doesn't exist" in str(said[1])
+    assert "in use" in str(said[2])
+    assert recording.writer.path == new
+    assert recording.writer.failure is None
+    assert_equal(reopened(new), run)
+    assert len(reopened(old)) < len(run)  # the old file is left as it was
+    assert not list(tmp_path.glob("*.part"))
+
+
 def test_a_file_held_by_another_program_stops_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "held.draftscope"
     record_toy(path)
