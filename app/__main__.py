@@ -1,4 +1,4 @@
-"""The command `draftscope`: opens the window, or hands over to the commands that need none (run, ab, bench, lab)."""
+"""The command `draftscope`: opens the window, or hands over to the commands that need none (HEADLESS)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib.metadata
 import logging
 import sys
 
-HEADLESS = ("run", "ab", "bench", "lab")
+HEADLESS = ("run", "ab", "bench", "lab", "show", "export", "compare")
 
 _DESCRIPTION = "See what a drafter proposed, what the target kept, and why."
 _EPILOG = """\
@@ -16,6 +16,9 @@ without a window (each has its own --help):
   draftscope ab       compare the acceptance rules over temperatures and seeds
   draftscope bench    compare this engine's speed with mlx-lm's
   draftscope lab      put a rule to a chi-square test, or a fault to the instruments
+  draftscope show     print what a recorded session holds
+  draftscope export   write it as JSON lines, CSV, a summary or a web page
+  draftscope compare  lay two recorded runs side by side
 
 examples:
   draftscope                                 the start page

@@ -64,7 +64,7 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"expected a number, got {text!r}") from None
 
 
-def _command(name: str, description: str, epilog: str) -> argparse.ArgumentParser:
+def _command(name: str, description: str, epilog: str, with_json: bool = True) -> argparse.ArgumentParser:
     made = _Parser(
         prog=f"draftscope {name}",
         description=description,
@@ -72,12 +72,13 @@ def _command(name: str, description: str, epilog: str) -> argparse.ArgumentParse
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    _add_output(made)
+    _add_output(made, with_json)
     return made
 
 
-def _add_output(made: argparse.ArgumentParser) -> None:
-    made.add_argument("--json", action="store_true", help="print one JSON object, nothing else, on standard output")
+def _add_output(made: argparse.ArgumentParser, with_json: bool = True) -> None:
+    if with_json:
+        made.add_argument("--json", action="store_true", help="print one JSON object, nothing else, on standard output")
     made.add_argument(
         "--log-level",
         default="warning",
@@ -174,6 +175,9 @@ def run_parser() -> argparse.ArgumentParser:
         const="plain",
         choices=("plain", "full"),
         help="with --json: every round; full: with the largest probabilities of each position",
+    )
+    parser.add_argument(
+        "--record", metavar="FILE", help="keep the run in a session file, new or with other runs: see draftscope show"
     )
     _add_length(parser, _SETTINGS.max_tokens)
     parser.add_argument(
@@ -361,11 +365,50 @@ def _add_faults(parser: argparse.ArgumentParser) -> None:
     _add_prompt(parser)
 
 
+_READING = "Exit code: 0, 2 for bad input or a file that can't be read whole, 130 after Ctrl+C."
+
+
+def show_parser() -> argparse.ArgumentParser:
+    """The options of `draftscope show`."""
+    parser = _command("show", "Print what a recorded session holds.", _READING, with_json=False)
+    parser.add_argument("file", metavar="FILE", help="a session file, such as run --record writes")
+    parser.add_argument("--run", type=whole, metavar="N", help="sum one run up (default: a list of all)")
+    parser.add_argument("--round", type=whole, metavar="N", help="one round in detail, from 0")
+    return parser
+
+
+def export_parser() -> argparse.ArgumentParser:
+    """The options of `draftscope export`."""
+    from engine.export import FORMATS
+
+    parser = _command("export", "Write a recorded session for other programs.", _READING, with_json=False)
+    parser.add_argument("file", metavar="FILE", help="a session file, such as run --record writes")
+    parser.add_argument("--format", required=True, choices=FORMATS, help="html: one round, with --round")
+    parser.add_argument("--run", type=whole, metavar="N", help="one run (default: all)")
+    parser.add_argument("--round", type=whole, metavar="N", help="one round, from 0 (default: all)")
+    parser.add_argument("--full", action="store_true", help="with jsonl: the largest probabilities of each position")
+    parser.add_argument("--output", metavar="FILE", help="where to (default: standard output)")
+    return parser
+
+
+def compare_parser() -> argparse.ArgumentParser:
+    """The options of `draftscope compare`."""
+    parser = _command("compare", "Lay two recorded runs, A and B, side by side.", _READING)
+    parser.add_argument("file", metavar="A", help="a session file, such as run --record writes")
+    parser.add_argument("second", metavar="B", nargs="?", help="another (default: both runs are in A)")
+    parser.add_argument("--run", type=whole, metavar="N", help="run A (default: the only one, or the first of two)")
+    parser.add_argument("--other", type=whole, metavar="M", help="run B (default: the only one, or the second of two)")
+    return parser
+
+
 PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "run": run_parser,
     "ab": ab_parser,
     "bench": bench_parser,
     "lab": lab_parser,
+    "show": show_parser,
+    "export": export_parser,
+    "compare": compare_parser,
 }
 
 

@@ -114,7 +114,7 @@ def comparison_object(found: Comparison, vocabularies: tuple[Vocabulary, Vocabul
             "largest_difference_of_p_and_q": _finite(first.difference),
             "a": _side_object(first.a, vocabularies[0]),
             "b": _side_object(first.b, vocabularies[1]),
-            "words": first.words,
+            "words": " ".join(first.sentences),
         },
         "counters": [_counter_object(counter) for counter in found.counters],
         "more_than_noise": found.verdict.more_than_noise,

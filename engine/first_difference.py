@@ -51,7 +51,7 @@ class FirstDifference:
 
     `cause`: see CAUSES. `differing`: the inputs that weren't the same, by name. `gap`: between the natural logarithms
     of the target's two best tokens, the smaller of both sides. `difference`: the largest between both p's and both q's,
-    over the tokens that both recorded; None where they aren't known. `words`: all of it in sentences.
+    over the tokens that both recorded; None where they aren't known. `sentences`: why, and what happened on each side.
     """
 
     index: int
@@ -61,7 +61,7 @@ class FirstDifference:
     differing: tuple[str, ...]
     gap: float | None
     difference: float | None
-    words: str
+    sentences: tuple[str, ...]
 
 
 def same_tokens(a: RecordedRun, b: RecordedRun) -> int:
@@ -91,7 +91,7 @@ def first_difference(a: RecordedRun, b: RecordedRun, index: int) -> FirstDiffere
     left, right = side_of(a, index), side_of(b, index)
     if left is None or right is None:
         words = f"All {index} tokens of {'A' if left is None else 'B'} are the same in the other run, which is longer."
-        return FirstDifference(index, left, right, "ended", (), None, None, words)
+        return FirstDifference(index, left, right, "ended", (), None, None, (words,))
     differing = tuple(_inputs(a, b, left, right))
     gap, difference = _gap(left, right), _largest_difference(left.distributions, right.distributions)
     asked = [name for name in differing if name in _OF_P]
@@ -103,8 +103,8 @@ def first_difference(a: RecordedRun, b: RecordedRun, index: int) -> FirstDiffere
         cause, why = _greedy_cause(_most(a, b), gap)
     else:
         cause, why, difference = _same_inputs(a, b, left, right)
-    words = f"{why} {_told('A', a, left)} {_told('B', b, right)}"
-    return FirstDifference(index, left, right, cause, differing, gap, difference, words)
+    sentences = why, _told("A", a, left), _told("B", b, right)
+    return FirstDifference(index, left, right, cause, differing, gap, difference, sentences)
 
 
 _OF_P = ("prompt", "target", "sampler", "contents of the main cache")

@@ -136,7 +136,7 @@ def run_settings(options: argparse.Namespace) -> Settings:
         rule=rule_choice(options.rule),
         stop=tuple(options.stop),
         # Nothing but p and q needs the observation: a run that shows neither does without.
-        record=options.rounds is not None or switched["diagnostics"],
+        record=options.rounds is not None or options.record is not None or switched["diagnostics"],
         **fields,
         **switched,
     )

@@ -9,10 +9,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from app.headless.pair import describe, load, mendable
+from app.headless.record import Record, recorded_in
 from app.headless.request import prompt_of, run_settings
 from app.headless.terminal import TextOut, on_interrupt, print_json, say
 from engine.recording import RecordedRun, Recording
-from engine.rounds import ContentCheck, RunHeader
+from engine.rounds import ContentCheck, RunEnd, RunHeader
+from engine.settings import Settings
 
 if TYPE_CHECKING:
     from engine.generator import SpeculativeGenerator
@@ -23,6 +25,11 @@ EXIT_CODES = {"stop": 0, "length": 0, "error": 1, "cancelled": 130}
 def run(options: argparse.Namespace) -> int:
     """Run as asked; returns the exit code. Raises UserError before the first round."""
     settings, prompt = run_settings(options), prompt_of(options)
+    with recorded_in(options.record) as record:
+        return _run(options, settings, prompt, record)
+
+
+def _run(options: argparse.Namespace, settings: Settings, prompt: str | list[int], record: Record) -> int:
     started = time.perf_counter()
     pair = load(options)
     loaded = time.perf_counter()
@@ -35,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
             seconds = {"load_seconds": loaded - started, "prefill_seconds": time.perf_counter() - loaded}
             _tell_header(header)
             out = None if options.json else TextOut(sys.stdout)
-            recorded = _follow(generator, header, out, options.content_check)
+            recorded = _follow(generator, header, out, options.content_check, record.begin(header))
     end = recorded.end
     assert end is not None
     if out is not None:
@@ -48,26 +55,47 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_CODES[end.finish_reason]
 
 
-def _follow(generator: SpeculativeGenerator, header: RunHeader, out: TextOut | None, check_every: int) -> RecordedRun:
-    """Every round to its end: streamed to `out`, else recorded; the caches' contents checked every so many rounds."""
+def _follow(
+    generator: SpeculativeGenerator,
+    header: RunHeader,
+    out: TextOut | None,
+    check_every: int,
+    filed: RecordedRun | None,
+) -> RecordedRun:
+    """Every round to its end: streamed to `out`, else recorded; the caches' contents checked every so many rounds.
+
+    `filed`: the run that goes into a session file beside it.
+    """
     recorded = Recording().begin(header)
-    for record in generator.rounds():
-        if record.index == 0:
-            say(f"rule: {record.rule} ({record.rule_label}): {record.rule_reason}")
-        if out is not None:
-            out.show(generator.text)
-        else:
-            recorded.append(record)
-        failed = generator.end is not None and generator.end.finish_reason == "error"
-        if check_every and (record.index + 1) % check_every == 0 and not failed:
-            recorded.content_checks.append(generator.check_contents())
-            _tell_check(recorded.content_checks[-1])
-    end = generator.end
-    # A check behind the last round comes after the end.
-    recorded.end = None if end is None else dataclasses.replace(end, check_syncs=generator.check_syncs)
+    kept = [run for run in (recorded, filed) if run is not None]
+    try:
+        for record in generator.rounds():
+            if record.index == 0:
+                say(f"rule: {record.rule} ({record.rule_label}): {record.rule_reason}")
+            for run in kept if out is None else kept[1:]:
+                run.append(record)
+            if out is not None:
+                out.show(generator.text)
+            failed = generator.end is not None and generator.end.finish_reason == "error"
+            if check_every and (record.index + 1) % check_every == 0 and not failed:
+                found = generator.check_contents()
+                for run in kept:
+                    run.add_check(found)
+                _tell_check(found)
+    finally:
+        for run in kept:
+            run.finish(_end(generator, run))
     if out is not None:
         out.show(generator.text)
     return recorded
+
+
+def _end(generator: SpeculativeGenerator, run: RecordedRun) -> RunEnd:
+    """How the run ended, also where the program is stopped within it."""
+    notice, seconds = "The program was stopped within the run.", float(run.column("seconds").sum())
+    stopped = RunEnd("cancelled", notice, generator.summary(), generator.text, generator.host_syncs, seconds)
+    # A check behind the last round comes after the end.
+    return dataclasses.replace(generator.end or stopped, check_syncs=generator.check_syncs)
 
 
 def _tell_check(check: ContentCheck) -> None:

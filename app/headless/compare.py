@@ -1,0 +1,120 @@
+"""`draftscope compare`: two recorded runs side by side, of one file or of two, as a report or as JSON."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import ExitStack
+from typing import Any
+
+from app.format import NOTHING, plural, significant
+from app.headless.recordings import DAMAGED, chosen_run, loaded, opened, runs_of
+from app.headless.request import UserError
+from app.headless.terminal import harmless, print_json, table
+from engine.compare import Comparison, comparison_object, rules_of
+from engine.compare import compare as compare_runs
+from engine.compare_counters import Counter
+from engine.recording import RecordedRun
+from engine.session_file import SessionReader
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Lay two runs side by side; returns the exit code. Raises UserError."""
+    with ExitStack() as stack:
+        reader = stack.enter_context(opened(options.file))
+        other = reader if options.second is None else stack.enter_context(opened(options.second))
+        numbers = _numbers(reader, options)
+        stored = chosen_run(reader, numbers[0]), chosen_run(other, numbers[1], "--other")
+        a, b = loaded(reader, stored[0]), loaded(other, stored[1])
+        found = compare_runs(a, b)
+        names = [f"run {entry.id} of {source.path}" for entry, source in zip(stored, (reader, other), strict=True)]
+        if options.json:
+            head = {"a": _run_object(a, names[0]), "b": _run_object(b, names[1])}
+            print_json(head | comparison_object(found, (a.header.vocabulary, b.header.vocabulary)))
+        else:
+            print(harmless(_report(found, (a, b), names)), flush=True)
+    return DAMAGED if a.damage is not None or b.damage is not None else 0
+
+
+def _numbers(reader: SessionReader, options: argparse.Namespace) -> tuple[int | None, int | None]:
+    """Numbers of both runs; within one file the only two need not be named."""
+    first, second = options.run, options.other
+    if options.second is None and (first is None or second is None):
+        held = [run.id for run in runs_of(reader)]
+        if len(held) == 1:
+            raise UserError(f"{reader.path} holds one run: give a second file to compare it with")
+        if len(held) == 2:
+            if first is None:
+                first = held[1] if second == held[0] else held[0]
+            second = next(number for number in held if number != first) if second is None else second
+        elif first is None or second is None:
+            raise UserError(f"{reader.path} holds {len(held)} runs: choose two with --run N --other M")
+    return first, second
+
+
+def _run_object(run: RecordedRun, name: str) -> dict[str, Any]:
+    header = run.header
+    return {
+        "run": name,
+        "target": header.target.name,
+        "draft": None if header.draft is None else header.draft.name,
+        "rules": list(rules_of(run)),
+        "settings": header.settings.as_dict(),
+        "rounds": len(run),
+        "damage": run.damage,
+    }
+
+
+def _report(found: Comparison, runs: tuple[RecordedRun, RecordedRun], names: list[str]) -> str:
+    lines = [f"{side}: {name}: {_described(run)}" for side, name, run in zip("AB", names, runs, strict=True)]
+    lines += [f"setting {name}: {_value(a)} in A, {_value(b)} in B" for name, a, b in found.settings]
+    lines += ["", *_first_lines(found), "", _counters(found.counters), "", found.verdict.words, *found.warnings]
+    return "\n".join(lines)
+
+
+def _described(run: RecordedRun) -> str:
+    header = run.header
+    draft = "no draft" if header.draft is None else f"draft {header.draft.name}"
+    settings = header.settings
+    return (
+        f"{' then '.join(rules_of(run)) or 'no rule'}, target {header.target.name}, {draft}, T "
+        f"{settings.sampler.temperature:g}, k {settings.num_draft_tokens}, seed {header.seed}, "
+        f"{plural(len(run), 'round')}, {plural(len(run.tokens), 'token')}"
+    )
+
+
+def _value(value: Any) -> str:
+    return "the target's" if value is None else str(value)
+
+
+def _first_lines(found: Comparison) -> list[str]:
+    first = found.first
+    if first is None:
+        return [f"All {plural(found.lengths[0], 'token')} are the same."] if found.aligned else []
+    place = f"The first {plural(first.index, 'token')} are the same." if first.index else "No token is the same."
+    if first.cause == "ended":
+        return list(first.sentences)
+    why, *sides = first.sentences
+    return [f"{place} Token {first.index} (from 0) is the first that differs.", why, *(f"  {side}" for side in sides)]
+
+
+def _counters(counters: tuple[Counter, ...]) -> str:
+    header = ("", "A", "95 %", "B", "95 %", "B - A", "95 %")
+    return table(header, [_row(counter) for counter in counters])
+
+
+def _row(counter: Counter) -> tuple[str, ...]:
+    def span(interval: tuple[float, float] | None) -> str:
+        return "" if interval is None else f"[{interval[0]:.4g}, {interval[1]:.4g}]"
+
+    def number(value: float | None) -> str:
+        return NOTHING if value is None else str(value) if isinstance(value, int) else significant(value)
+
+    return (
+        counter.name,
+        number(counter.a),
+        span(counter.a_interval),
+        number(counter.b),
+        span(counter.b_interval),
+        number(counter.difference),
+        span(counter.difference_interval),
+    )
