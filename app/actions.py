@@ -9,7 +9,7 @@ from PySide6.QtGui import QAction, QKeySequence
 
 from app import icons, theme
 
-MENUS = ("File", "Edit", "View", "Go", "Run", "Window", "Help")
+MENUS = ("File", "Edit", "View", "Go", "Run", "Analyze", "Window", "Help")
 
 
 @dataclass(frozen=True)
@@ -169,6 +169,21 @@ ACTIONS = (
         "dice",
         "edit",
         after=True,
+    ),
+    ActionSpec(
+        "chi_square_lab",
+        "Chi-Square Lab…",
+        "Analyze",
+        "Put every rule, right and wrong, to a goodness-of-fit test on the 6-token toy",
+        ("Ctrl+Shift+C",),
+    ),
+    ActionSpec(
+        "fault_lab",
+        "Fault Lab",
+        "Analyze",
+        "Switch faults on, see which instrument trips, and compare with the cure",
+        ("Ctrl+Shift+F",),
+        needs="navigate",
     ),
     ActionSpec(
         "workspace_inspect",

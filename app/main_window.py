@@ -23,6 +23,7 @@ from app.actions import ACTIONS, MENUS, make_actions, restyle, set_possible
 from app.controls import Controls
 from app.dialogs.help_viewer import help_pages
 from app.dock_title import DockTitle
+from app.labs.faults import FaultLabPanel
 from app.layout import Arrangement
 from app.messages import MessageLog, Toast
 from app.model_choice import TOY, Chosen, shown_name
@@ -67,6 +68,7 @@ PANELS: dict[str, tuple[str, Callable[[View], QWidget]]] = {
     "layers": ("Cache layers", CacheLayersPanel),
     "invariants": ("Invariants", InvariantsPanel),
     "log": ("Log", LogPanel),
+    "faults": ("Fault lab", FaultLabPanel),
     "kv": ("KV positions", KvPositionsPanel),
     "acceptance": ("Acceptance", AcceptancePanel),
 }
@@ -247,6 +249,9 @@ class MainWindow(QMainWindow):
         ledger.every_wanted.connect(self.session.set_check_every)
         self.session.check_changed.connect(self._on_check)
         log_panel.follow(self.log)
+        faults = self.docks["faults"].widget()
+        assert isinstance(faults, FaultLabPanel)
+        faults.follow(self.session)
         self._show_workspace()
 
     def _on_check(self) -> None:
@@ -503,6 +508,10 @@ class MainWindow(QMainWindow):
         else:
             self.docks["log"].show()
             self.docks["log"].raise_()
+
+    def _do_fault_lab(self) -> None:
+        self.docks["faults"].show()
+        self.docks["faults"].raise_()
 
     def _run_to(self, condition: str) -> None:
         if self.session.state in ("running", "paused"):

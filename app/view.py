@@ -19,7 +19,8 @@ class View(QObject):
     most once a frame); `cursor_moved` (round, position or live changed, also by following the tail); `changed` (once
     after any of them: for what shows the whole state anew whichever it was). What costs more than a label doesn't
     listen but joins, see `join`: while rounds stream in, it and `changed` come in turn, a few a frame.
-    `moves`: how often the cursor was moved, by hand or by following the tail.
+    `moves`: how often the cursor was moved, by hand or by following the tail. `reference`: a run to lay over the one
+    shown, with words for how it differs; another run that is shown drops it.
     """
 
     run_changed = Signal()
@@ -34,6 +35,7 @@ class View(QObject):
         self.position = 0
         self.live = True
         self.moves = 0
+        self.reference: tuple[RecordedRun, str] | None = None
         self.telling = False
         """Whether signals are just told, after which those that joined are called."""
         self._turns = Turns()
@@ -66,11 +68,17 @@ class View(QObject):
     def show_run(self, run: RecordedRun | None) -> None:
         """Show another run, from its tail."""
         self.run = run
+        self.reference = None
         self.live = True
         self.round_index, self.position = -1, 0
         self._pin_to_tail()
         self.moves += 1
         self._tell((self.run_changed, self.cursor_moved))
+
+    def show_reference(self, run: RecordedRun | None, words: str = "") -> None:
+        """Lay a finished run over the one shown, such as the same with a fault cured; None: lay none."""
+        self.reference = None if run is None else (run, words)
+        self._tell(())
 
     def notify_advanced(self, seconds: float | None = None) -> None:
         """Rounds were appended: follow them if live, and tell the panels once, or as many as `seconds` allow."""

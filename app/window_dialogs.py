@@ -119,6 +119,19 @@ class WindowDialogs(QObject):
         viewer.show_named(name)
         self._open("help", viewer)
 
+    def chi_square_lab(self) -> None:
+        """Open the lab, or bring the one that is open to the front: it may be at work."""
+        lab = self.by_name.get("chi-square")
+        if lab is not None and lab.isVisible():
+            lab.raise_()
+            lab.activateWindow()
+            return
+        from app.labs.chi_square import ChiSquareLab  # brings SciPy, which the first window needn't wait for
+
+        made = ChiSquareLab(self._session, self._window)
+        made.help_wanted.connect(self.help_page)
+        self._open("chi-square", made)
+
     def shortcuts(self) -> None:
         self._open("shortcuts", ShortcutSheet(self._window))
 

@@ -124,6 +124,7 @@ def _place_debug(window: QMainWindow, docks: Docks, narrow: bool) -> None:
         window.splitDockWidget(docks["layers"], docks["invariants"], _VERTICAL)
     window.tabifyDockWidget(docks["invariants"], docks["log"])
     window.tabifyDockWidget(docks["log"], docks["meters"])
+    window.tabifyDockWidget(docks["meters"], docks["faults"])
 
 
 def _share_debug(window: QMainWindow, docks: Docks, width: int, height: int) -> None:
@@ -157,7 +158,7 @@ WORKSPACES = {
             id="debug",
             title="Debug",
             about="What both caches hold, what they should, and where it first went wrong",
-            docks=("rounds", "ledger", "layers", "invariants", "log", "meters", "kv", "acceptance"),
+            docks=("rounds", "ledger", "layers", "invariants", "log", "meters", "faults", "kv", "acceptance"),
             folds=("invariants", "layers"),
             front=("invariants",),
             behind="ledger",

@@ -183,26 +183,30 @@ class FaultWatch:
         self._taken = 0
         self._debt = 0
         self._settings: Settings | None = None
+        self._rule = ""
 
     def begin(self, run: RecordedRun) -> None:
         """Go on with another run, from its first round."""
         self._run, self._taken, self._debt, self._settings = run, 0, 0, run.header.settings
 
-    def follow(self) -> bool:
-        """Take in what the run has new; whether there was anything."""
+    def follow(self, most: int | None = None) -> bool:
+        """Take in what the run has new, `most` rounds of it; whether some are left."""
         run = self._run
-        if run is None or self._taken == len(run):
+        if run is None:
             return False
-        while self._taken < len(run):
+        until = len(run) if most is None else min(len(run), self._taken + most)
+        while self._taken < until:
             self._add(run[self._taken], run)
             self._taken += 1
-        return True
+        return self._taken < len(run)
 
     def _add(self, record: Round, run: RecordedRun) -> None:
         assert self._settings is not None
         if record.changed:
             self._settings = self._settings.with_live(record.changed)
-        self._switch(record, run, self._settings)
+        if record.changed or record.rule != self._rule or record.index == 0:
+            self._rule = record.rule
+            self._switch(record, run, self._settings)
         if record.coordinates is not None:
             self._metered += len(record.emitted)
             found = record.coordinates.u_proposal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from pathlib import Path
 
@@ -52,8 +53,17 @@ def test_the_smallest_example_has_five_lines() -> None:
     assert len([line for line in first.splitlines() if line.strip()]) == 5
 
 
+def options_of(parser: argparse.ArgumentParser) -> set[str]:
+    """Its own and those of its subcommands."""
+    found = {option for action in parser._actions for option in action.option_strings}
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found |= set().union(*(options_of(inner) for inner in action.choices.values()))
+    return found
+
+
 def test_options_named_in_the_headless_page_exist() -> None:
-    known = {option for parser in PARSERS.values() for action in parser()._actions for option in action.option_strings}
+    known = set().union(*(options_of(parser()) for parser in PARSERS.values()))
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z]\b", (HELP / "headless.md").read_text(encoding="utf-8")))
     assert len(named) > 20
     assert named <= known | OF_THE_WINDOW
