@@ -68,7 +68,10 @@ class PaceSlider(QWidget):
         """Leave the word away, and make the slider shorter; bare: the value goes, too."""
         self._word.setVisible(not compact)
         self._value.setVisible(not bare)
-        self.slider.setFixedWidth(theme.em() * (5 if compact else 8))
+        self.slider.setFixedWidth(theme.em() * (3 if bare else 5 if compact else 8))
+        inner = self.layout()
+        if inner is not None:
+            inner.activate()  # who asks at once for the room that it needs must not be told the old one
 
     def _on_slider(self, place: int) -> None:
         self._seconds = STEPS[place]
