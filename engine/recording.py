@@ -107,9 +107,9 @@ class RecordedRun:
         self._rounds = FiledRounds(self._keeper.read, self._keeper.committed)
 
     def flush(self) -> None:
-        """Post what the file lacks, if it is time to."""
+        """Post all that the file lacks: for a pause, or when nobody knows what comes."""
         if self._keeper is not None:
-            self._keeper.keep(self)
+            self._keeper.keep(self, everything=True)
 
     def state(self) -> dict[str, Any]:
         """What the meters and counters have added up, JSON-ready."""

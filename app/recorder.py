@@ -1,0 +1,152 @@
+"""Where runs are recorded: an autosave in the user's data folder, or the file that the user named."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+from pathlib import Path
+
+from PySide6.QtCore import QLockFile, QObject, QStandardPaths, Signal
+
+from engine.session_file import SUFFIX, SessionFileError, SessionWriter
+
+KEPT_FILES = 20
+KEPT_BYTES = 2**31
+"""Autosaves of sittings that ended well are removed, oldest first, beyond these."""
+
+LOCK = ".lock"
+"""Beside an autosave while it is written; one that nobody holds any more tells of a sitting that didn't end well."""
+
+
+def autosave_folder() -> Path:
+    """Where autosaves are kept: the user's data folder for this program."""
+    return Path(QStandardPaths.writableLocation(QStandardPaths.StandardLocation.AppDataLocation)) / "sessions"
+
+
+class Recorder(QObject):
+    """Owns the writer of this sitting.
+
+    `failed` (why, in words): runs go on but aren't recorded any more. `saved` (the path, what went wrong or ""): the
+    answer to `save_as`. Both come on this object's thread.
+    """
+
+    failed = Signal(str)
+    saved = Signal(str, str)
+
+    def __init__(self, folder: Path | None = None, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._folder = folder
+        self.writer: SessionWriter | None = None
+        self.named = False
+        """Whether the user named the file in use."""
+        self.failure = ""
+        self._lock: QLockFile | None = None
+        self._autosave: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        return self._folder if self._folder is not None else autosave_folder()
+
+    def start(self) -> SessionWriter | None:
+        """The writer; the first call begins an autosave. None where nothing can be recorded, which `failure` tells."""
+        if self.writer is None and not self.failure:
+            try:
+                self._autosave = self._new_autosave()
+                self.writer = SessionWriter(self._autosave, self._tell_failure)
+            except (OSError, SessionFileError) as error:
+                self._release()
+                self._tell_failure(f"Nothing is recorded: {error}.")
+        return self.writer
+
+    def save_as(self, path: Path) -> None:
+        """Record into this file from now on, with all that this sitting has recorded; `saved` tells how it went."""
+        writer = self.start()
+        if writer is None:
+            self.saved.emit(str(path), self.failure)
+            return
+
+        def done(wrong: str | None) -> None:
+            if wrong is None:
+                self.named, self.failure = True, ""
+            self.saved.emit(str(path), wrong or "")
+
+        writer.move_to(path, done)
+
+    def close(self) -> None:
+        """Write what waits; an autosave that became a named file is removed. May block for as long as a disk takes."""
+        if self.writer is not None:
+            self.writer.close()
+        if self.named and self._autosave is not None:
+            remove(self._autosave)
+        self._release()
+        tidy(self.folder)
+
+    def _new_autosave(self) -> Path:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        stamp = datetime.datetime.now().strftime("%Y-%m-%d %H.%M.%S")
+        for number in range(1000):
+            path = self.folder / f"{stamp}{f' {number}' if number else ''}{SUFFIX}"
+            lock = _lock_of(path.with_name(path.name + LOCK))
+            if not path.exists() and lock.tryLock(0):
+                self._lock = lock
+                return path
+        raise OSError(f"{self.folder} has no free name for an autosave, or can't be written to")
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.unlock()
+            self._lock = None
+
+    def _tell_failure(self, why: str) -> None:
+        self.failure = why
+        self.failed.emit(why)
+
+
+class Unfinished:
+    """An autosave of a sitting that didn't end well; held, so that no other window offers it too, until `settle`."""
+
+    def __init__(self, path: Path, lock: QLockFile) -> None:
+        self.path, self._lock = path, lock
+
+    def settle(self) -> None:
+        """It has been dealt with: from now on it counts as one that ended well."""
+        self._lock.unlock()
+
+
+def unfinished(folder: Path) -> list[Unfinished]:
+    """Autosaves of sittings that didn't end well, newest first."""
+    found = []
+    for mark in sorted(folder.glob(f"*{SUFFIX}{LOCK}"), reverse=True):
+        path, lock = mark.with_name(mark.name.removesuffix(LOCK)), _lock_of(mark)
+        if lock.tryLock(0):  # whoever held it is gone
+            if path.exists():
+                found.append(Unfinished(path, lock))
+            else:
+                lock.unlock()
+    return found
+
+
+def _lock_of(mark: Path) -> QLockFile:
+    lock = QLockFile(str(mark))
+    lock.setStaleLockTime(0)  # a lock is as old as its sitting: only a dead process makes it stale
+    return lock
+
+
+def remove(path: Path) -> None:
+    """Remove a session file with what SQLite keeps beside it."""
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+        with contextlib.suppress(OSError):
+            path.with_name(name).unlink(missing_ok=True)
+
+
+def tidy(folder: Path) -> None:
+    """Remove the oldest autosaves beyond the limits; never one whose sitting didn't end well, or goes on."""
+    kept = size = 0
+    for path in sorted(folder.glob(f"*{SUFFIX}"), reverse=True):
+        if path.with_name(path.name + LOCK).exists():
+            continue
+        with contextlib.suppress(OSError):
+            kept, size = kept + 1, size + os.stat(path).st_size
+        if kept > KEPT_FILES or size > KEPT_BYTES:
+            remove(path)
