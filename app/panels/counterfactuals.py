@@ -9,7 +9,7 @@ from PySide6.QtGui import QFontMetrics, QHelpEvent, QPainter, QPaintEvent, QResi
 from PySide6.QtWidgets import QFrame, QScrollArea, QToolTip, QVBoxLayout, QWidget
 
 from app import theme
-from app.format import plural, probability, rate
+from app.format import plural, probability, rate, visible_text
 from app.panels.chips import TokenPainter, colour, draw_glyph, glyph_size, plain_tip
 from app.panels.help_button import HelpButton
 from app.panels.need_diagnostics import NeedDiagnostics
@@ -30,6 +30,7 @@ from app.view import View
 from engine.alternatives import GREEDY_DRAFTING, advice
 from engine.rounds import Round
 from engine.rules import RULE_TABLE
+from engine.text import Vocabulary
 
 EMPTY = "What the other rules would have made of a round appears here with the first one."
 NEEDS = "Trying the other rules on the same drafts and the same draws takes Diagnostics."
@@ -69,7 +70,13 @@ class Sheet(QWidget):
         self._shown: Shown | None = None
         self._k = 0
         self.tokens = TokenPainter(0.85)
+        self._vocabulary: Vocabulary | None = None
         self.setAccessibleName("What if")
+
+    def set_vocabulary(self, vocabulary: Vocabulary | None) -> None:
+        """The vocabulary that the rows' tokens belong to."""
+        self._vocabulary = vocabulary
+        self.tokens.set_vocabulary(vocabulary)
 
     def show_it(self, shown: Shown | None, k: int) -> None:
         """Paint this; `k` drafts are what most rules could keep."""
@@ -255,31 +262,34 @@ class Sheet(QWidget):
             self._paint_emitted(painter, colours, emitted, row)
 
     def _paint_emitted(self, painter: QPainter, colours: Palette, place: QRect, row: RuleRow) -> None:
-        """How many drafts were kept, their pieces, and the token behind them."""
-        assert row.kept is not None
+        """How many drafts were kept, their pieces as far as there is room, and always the token behind them."""
         painter.setFont(theme.mono_font(0.85))
         painter.setPen(colour(colours.text2))
         lead = f"{row.kept} "
         painter.drawText(place, _FLAT, lead)
+        gap = 3
+        dots = painter.fontMetrics().horizontalAdvance("…")
         x = float(place.left() + painter.fontMetrics().horizontalAdvance(lead))
         metrics = self.tokens.metrics
         baseline = round(place.top() + (place.height() - metrics.height()) / 2 + metrics.ascent())
-        bottom = place.bottom() - 2
-        for at, token in enumerate(row.tokens):
-            left = place.right() - x
-            is_last = at == len(row.tokens) - 1
-            if left < theme.em():
-                break
-            if not is_last and left < self.tokens.text_width(token) + theme.em():
-                painter.setFont(theme.mono_font(0.85))
+        *kept, behind = row.tokens
+        least = min(self.tokens.text_width(behind), (place.right() - x) * 0.6) + gap
+
+        def put(token: int, ink: str, line: str) -> None:
+            nonlocal x
+            width = self.tokens.draw_text(painter, round(x), baseline, token, ink, max(int(place.right() - x), 0))
+            painter.fillRect(round(x), place.bottom() - 2, round(width), 1, colour(line))
+            x += width + gap
+
+        for at, token in enumerate(kept):
+            more = dots + gap if at < len(kept) - 1 else 0
+            if x + self.tokens.text_width(token) + gap + more + least > place.right():
                 painter.setPen(colour(colours.text2))
-                painter.drawText(QRect(round(x), place.top(), round(left), place.height()), _FLAT, "…")
+                painter.drawText(QRect(round(x), place.top(), dots + 1, place.height()), _FLAT, "…")
+                x += dots + gap
                 break
-            ink = colours.recovered.ink if is_last else colours.text
-            width = self.tokens.draw_text(painter, round(x), baseline, token, ink, int(left))
-            line = colours.recovered.fill if is_last else colours.accepted.fill
-            painter.fillRect(round(x), bottom, round(width), 1, colour(line))
-            x += width + 3
+            put(token, colours.text, colours.accepted.fill)
+        put(behind, colours.recovered.ink, colours.recovered.fill)
 
     def _paint_totals(self, painter: QPainter, colours: Palette, area: QRect, shown: Shown) -> None:
         left, right = area.left() + PAD, area.right() + 1 - PAD
@@ -347,15 +357,15 @@ class Sheet(QWidget):
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             row = self.row_at(event.pos())
             if row is not None:
-                QToolTip.showText(event.globalPos(), row_tip(row), self)
+                QToolTip.showText(event.globalPos(), row_tip(row, self._vocabulary), self)
             else:
                 QToolTip.hideText()
             return True
         return super().event(event)
 
 
-def row_tip(row: RuleRow | RunRow) -> str:
-    """All that is known of a row."""
+def row_tip(row: RuleRow | RunRow, vocabulary: Vocabulary | None = None) -> str:
+    """All that is known of a row, whole tokens included."""
     lines = []
     if row.rule == GREEDY_DRAFTING:
         lines.append("Not a rule but another drafter: it takes its argmax, under either token-wise lossless rule.")
@@ -372,6 +382,8 @@ def row_tip(row: RuleRow | RunRow) -> str:
         lines.append(f"accepts a draft here with probability {row.formula} = {probability(row.probability)}")
     if row.kept is not None:
         lines.append(f"with the same draws it keeps {plural(row.kept, 'draft')}")
+        if vocabulary is not None:
+            lines.append("and emits " + " ".join(visible_text(vocabulary, token) for token in row.tokens))
     return plain_tip("In this round", lines)
 
 
@@ -463,7 +475,7 @@ class CounterfactualsPanel(CopiesTable):
 
     def _on_run_changed(self) -> None:
         run = self._view.run
-        self.sheet.tokens.set_vocabulary(run.header.vocabulary if run is not None else None)
+        self.sheet.set_vocabulary(run.header.vocabulary if run is not None else None)
         if not self._view.telling:
             self._refresh()
 

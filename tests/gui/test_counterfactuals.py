@@ -10,6 +10,7 @@ from fakes import fake_header, fake_run
 from PySide6.QtCore import QPoint, Qt
 from pytestqt.qtbot import QtBot
 
+from app.format import visible_text
 from app.panels.counterfactuals import NEEDS, NOT_HERE, CounterfactualsPanel, row_tip
 from app.panels.what_if_text import ORDER, rule_rows, run_rows
 from app.view import View
@@ -78,6 +79,9 @@ def test_every_rule_has_its_probability_its_drafts_and_its_token(view: View, pan
         assert rows[rule].tokens == (*(d.token for d in record.drafts[:kept]), 40 + at)
     assert rows[GREEDY_DRAFTING].kept is None
     assert [row.rule for row in shown.rules if row.in_force] == ["stochastic"]
+    vocabulary = run.header.vocabulary
+    texts = " ".join(visible_text(vocabulary, token) for token in rows["block"].tokens)
+    assert row_tip(rows["block"], vocabulary).endswith(f"\nand emits {texts}")
     wrong = {rule for rule, info in RULE_TABLE.items() if info.is_reference}
     assert {row.rule for row in shown.rules if not row.lossless} == wrong
     assert panel.title_context().startswith(f"round {record.index}, position 2 under every rule")
