@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from app.headless.request import DEFAULT_PROMPT, TOY_PROMPT
 from app.jobs import Job, Steps
+from app.recorder import Recorder
 from app.view import View
 from app.worker import BUNDLED, EngineRoom, PairSummary, Worker
-from engine.recording import RecordedRun, Recording
+from engine.recording import OpenedSession, RecordedRun, Recording
 from engine.rounds import ContentCheck, Round, RunEnd, RunHeader
+from engine.session_file import SessionFileError
 from engine.settings import Settings, SettingsError
 
 FRAME = 0.033  # seconds between two drains at least
@@ -92,9 +95,17 @@ class Session(QObject):
     run_ended = Signal(object)
     check_changed = Signal()
 
-    def __init__(self, engine: Callable[[], Any] = EngineRoom, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        engine: Callable[[], Any] = EngineRoom,
+        parent: QObject | None = None,
+        recorder: Recorder | None = None,
+    ) -> None:
         super().__init__(parent)
         self.recording = Recording()
+        self.recorder = recorder
+        """Keeps the runs in a file; None: they are kept in memory alone."""
+        self.opened: list[OpenedSession] = []
         self.view = View(self)
         self.worker = Worker(engine, self)
         self.state = self.worker.state
@@ -313,7 +324,32 @@ class Session(QObject):
         self._then = None
         self._frame_timer.stop()
         self._painted_timer.stop()
-        return self.worker.shutdown(timeout)
+        ended = self.worker.shutdown(timeout)
+        self._take_in(10 * DRAIN_BUDGET)
+        self._flush()
+        if self.recorder is not None:
+            self.recorder.close()
+        for session in self.opened:
+            session.close()
+        return ended
+
+    def open_recording(self, path: Path) -> bool:
+        """Show the last run of a recorded session; False, with a message, if it can't be read."""
+        try:
+            session = OpenedSession(path)
+        except SessionFileError as error:
+            self.message.emit("error", f"The recording can't be opened: {error}.")
+            return False
+        self.opened.append(session)
+        for run in session.runs:
+            if run.damage is not None:
+                self.message.emit("notice", f"{path.name}: {run.damage}")
+        self.view.show_run(session.runs[-1])
+        return True
+
+    def _flush(self) -> None:
+        if self._recorded is not None:
+            self._recorded[1].flush()
 
     # What the worker tells.
 
@@ -321,6 +357,7 @@ class Session(QObject):
         if state not in ("running", "stopping"):
             # Whoever hears of the pause or the end shall find the rounds before it recorded.
             self._take_in(10 * DRAIN_BUDGET)
+            self._flush()
             self.view.serve()
         if state != "stopping":
             self.failure = self.worker.failure if state == "failed" else ""
@@ -433,6 +470,8 @@ class Session(QObject):
         ended = []
         for run_id, item in self.worker.drain(budget):
             if isinstance(item, RunHeader):
+                if self.recorder is not None:
+                    self.recording.writer = self.recorder.start()
                 self._recorded = (run_id, self.recording.begin(item))
                 self.live_settings = item.settings
                 self.view.show_run(self._recorded[1])

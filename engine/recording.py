@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -260,6 +261,29 @@ def _restore(run: RecordedRun, strips: list[Strip], stored: StoredRun) -> None:
 
 def _restore_meter(meter: Meter, state: dict[str, Any], curves: list[bytes]) -> None:
     meter.restore(state, np.frombuffer(b"".join(curves), "<f4"))
+
+
+class OpenedSession:
+    """A recorded session, opened to be looked at: its `runs`, oldest first, and where they forked from.
+
+    Raises SessionFileError if it can't be read, or has no runs. It must be used on the thread that opened it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._reader = SessionReader(path)
+        try:
+            self.stored = self._reader.runs()
+            if not self.stored:
+                raise SessionFileError(f"{path} has no runs")
+            self.runs = [stored_run(self._reader, stored) for stored in self.stored]
+        except BaseException:
+            self._reader.close()
+            raise
+
+    def close(self) -> None:
+        """Old rounds can't be read any more."""
+        self._reader.close()
 
 
 class Recording:
