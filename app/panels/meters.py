@@ -325,7 +325,8 @@ def _context(reading: MetersReading) -> str:
         return "; ".join(tripped) + f"; {seen}{missing}"
     if all(meter.reason for meter in reading.meters):
         return "not applicable"
-    return f"no alarm; {seen}{missing}"
+    blind = reading.losslessness.blind
+    return f"{'p itself is wrong, which no meter can see' if blind else 'no alarm'}; {seen}{missing}"
 
 
 def _meter_tip(meter: MeterReading) -> str:
@@ -343,6 +344,8 @@ def _meter_tip(meter: MeterReading) -> str:
     ]
     if meter.alarm_at is not None:
         lines.append(meter.verdict)
+    if meter.blind:
+        lines.append("A fault of the main cache is on: p itself is wrong, and the meter compares with that p.")
     return plain_tip(f"{meter.name} meter", lines)
 
 

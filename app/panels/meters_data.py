@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ ALARM_LOG = math.log10(ALARM)
 class MeterReading:
     """One meter so far. `orders` name the histograms `counts`; `reason`: why it says nothing, "" where it does.
 
-    `log10`: of the evidence E; `log10_by_order`: of each order's own.
+    `log10`: of the evidence E; `log10_by_order`: of each order's own. `blind`: a fault is on that it can't see.
     """
 
     name: str
@@ -33,13 +34,14 @@ class MeterReading:
     log10_by_order: tuple[float, ...]
     alarm_at: int | None
     reason: str
+    blind: bool = False
 
     @property
     def verdict(self) -> str:
         """`▲ alarm at token 34`, or that there is none."""
         if self.alarm_at is not None:
             return f"▲ alarm at {self.noun} token {count(self.alarm_at)}"
-        return self.reason or "no alarm"
+        return self.reason or ("blind: main cache fault" if self.blind else "no alarm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,9 @@ def read_meters(run: RecordedRun) -> MetersReading | None:
         return None
     rule = run[-1].rule
     emitted = _read("Losslessness", "emitted", ("p/q", "p"), run.meters.losslessness, why_no_losslessness_meter(rule))
+    # Only a fault of the main cache makes a right rule's round not lossless.
+    blind = not run[-1].distribution_preserving and not RULE_TABLE[rule].is_reference
+    emitted = dataclasses.replace(emitted, blind=blind)
     drafted = _read("Proposal", "drafted", ("q",), run.meters.proposal, _why_no_proposals(run, rule))
     greedy = why_no_losslessness_meter(rule) is not None
     if not emitted.n and not greedy:

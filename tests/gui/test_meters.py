@@ -91,6 +91,19 @@ def test_what_does_not_apply_says_why(view: View, panel: MetersPanel) -> None:
     assert "argmax" in str(panel.reading().proposal.reason)
 
 
+def test_it_says_that_it_cannot_see_a_fault_of_the_main_cache(view: View, panel: MetersPanel) -> None:
+    run, source = metered_run(3), metered_run(4)
+    run.append(dataclasses.replace(source[3], distribution_preserving=False))
+    view.show_run(run)
+    assert panel.reading().losslessness.verdict == "blind: main cache fault"
+    assert panel.title_context().startswith("p itself is wrong, which no meter can see; ")
+    assert panel.reading().proposal.verdict == "no alarm"
+    wrong = RecordedRun(run.header)
+    wrong.append(dataclasses.replace(source[0], rule="raw-q", distribution_preserving=False))
+    view.show_run(wrong)
+    assert panel.reading().losslessness.verdict == "no alarm"
+
+
 def test_without_diagnostics_it_offers_them(qtbot: QtBot, view: View, panel: MetersPanel) -> None:
     assert panel.reading() is None
     assert not panel._needed.isVisible(), EMPTY
