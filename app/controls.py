@@ -111,6 +111,7 @@ class Controls(QWidget):
         self._session, self._actions = session, actions
         self._base = session.settings
         self._filling = False
+        self._debugging = False
         self.chosen = Chosen()
         self._prompt = session.prompt
         self.more = MoreSettings()
@@ -226,6 +227,7 @@ class Controls(QWidget):
 
     def show_debugging(self, shown: bool) -> None:
         """With or without the buttons that only a debugger needs."""
+        self._debugging = shown
         for name in ("run_to_drift", "run_to_failure"):
             self.buttons[name].setVisible(shown)
         self._fit_first()
@@ -474,6 +476,7 @@ class Controls(QWidget):
         self.buttons["run"].set_words("Continue" if paused else "Run")
         self._actions["run"].setText("Continue" if paused else "Run")
         self._actions["pause"].setText("Pause")
+        self._fit_first()  # "Continue" takes more room
         self.pace.set_seconds(self._session.pace)
         self._refresh_enabled()
         self._refresh_prompt_tip()
@@ -507,6 +510,7 @@ class Controls(QWidget):
                 size = state if name in ("pause", "stop") else other
                 button.set_size(max(size, WORDS) if name == "run" else size)
             self.pace.set_compact(compact, bare)
+            self.buttons["next_position"].setVisible(not (bare and self._debugging))
             self.first_row.line.invalidate()
             if self.first_row.line.minimumSize().width() <= self.first_row.width():
                 return

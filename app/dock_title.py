@@ -159,7 +159,8 @@ class DockTitle(QWidget):
         self._place()
 
     def event(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.LayoutRequest:
+        # A title that isn't shown hears nothing of what its parts want.
+        if event.type() in (QEvent.Type.LayoutRequest, QEvent.Type.Show):
             self._measure()
             self._place()
         return super().event(event)

@@ -452,7 +452,7 @@ QToolBar { background: @window@; border: none; }
 
 QTabBar { background: transparent; }
 QTabBar::tab {
-    background: @window@; color: @text2@; border: 1px solid @line@; padding: 2px 10px; margin: 0;
+    background: @window@; color: @text2@; border: 1px solid @line@; padding: 2px 7px; margin: 0;
 }
 QTabBar::tab:selected { background: @base@; color: @text@; font-weight: 600; }
 QTabWidget::pane { border: 1px solid @line@; }

@@ -131,7 +131,7 @@ def _share_debug(window: QMainWindow, docks: Docks, width: int, height: int) -> 
     lh, narrow, low = theme.line_height(), is_narrow(width), height < 44 * theme.line_height()
     gutter = _gutter(width)
     rest = width - gutter - 2 * SPLITTER
-    beside = round(rest * 0.44)
+    beside = round(rest * (0.46 if narrow else 0.44))
     right = "invariants" if narrow else "layers"
     _share(window, docks, {"rounds": gutter, "ledger": rest - beside, right: beside}, _HORIZONTAL)
     above = _share_rows(window, docks, height, 6 if low else 9)

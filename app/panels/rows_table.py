@@ -278,7 +278,7 @@ class RowsTable(QTableView):
                 break
             shown.remove(column)
         spare = room - sum(self.width_of(c) for c in shown)
-        growing = [c for c in shown if c.grows]
+        growing = [c for c in shown if c.grows] or shown[-1:]
         for at, column in enumerate(self.columns):
             hidden = column not in shown
             if self.isColumnHidden(at) != hidden:
@@ -286,7 +286,7 @@ class RowsTable(QTableView):
             if hidden:
                 continue
             share = 0
-            if column.grows:
+            if column in growing:
                 share = max(spare // len(growing), -(self.width_of(column) - 4 * PAD))
                 share += spare - spare // len(growing) * len(growing) if column is growing[-1] and spare > 0 else 0
             self.setColumnWidth(at, self.width_of(column) + share)

@@ -14,6 +14,7 @@ from app.panels.distributions import DistributionsPanel
 from app.panels.round_detail import RoundDetailPanel
 from app.view import View
 from engine.recording import RecordedRun
+from tests.gui.windows import Opener, show_run
 
 
 class Requests(QObject):
@@ -95,3 +96,12 @@ def test_texts_that_change_do_not_lay_the_window_out(qtbot, view: View) -> None:
         names.add(dock.titleBarWidget()._name.text())
     assert len(names) == 14
     assert requests.count == 0
+
+
+def test_what_a_control_says_before_its_dock_shows_has_room(open_window: Opener) -> None:
+    """While the start page stands there, the docks are hidden, and nobody asks their titles for a layout."""
+    window = open_window()
+    show_run(window, fake_run(20, distributions=False, legacy=True))
+    verdict = window.docks["kv"].widget().title_widgets()[0]
+    assert verdict.text().startswith("▲ drift")
+    assert verdict.width() >= verdict.sizeHint().width()
