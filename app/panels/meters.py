@@ -207,6 +207,8 @@ class MetersPanel(CopiesTable):
         whole = f"n {count(meter.n)} · E {evidence(meter.log10)}"
         texts = [f"{whole} · {meter.verdict}", f"{whole} · ▲ at {count(meter.alarm_at or 0)}" if tripped else whole]
         texts.append(f"▲ at {count(meter.alarm_at or 0)}" if tripped else f"E {evidence(meter.log10)}")
+        if meter.blind and not tripped:
+            texts[1:] = [meter.verdict, "blind"]
         metrics = painter.fontMetrics()
         text = next((text for text in texts if metrics.horizontalAdvance(text) <= area.width()), texts[-1])
         painter.setPen(colour(colours.danger if tripped else colours.text2))
