@@ -12,7 +12,7 @@ from app import theme
 from app.actions import ACTIONS, MENUS
 from app.panels.start_page import KeyCap
 
-_COLUMNS = (("Run", "File", "Edit"), ("Go",), ("View", "Window", "Help"))
+_COLUMNS = (("Run", "File", "Edit"), ("Go",), ("View", "Analyze", "Window", "Help"))
 
 
 def _cap(keys: str) -> KeyCap:
