@@ -6,6 +6,7 @@ import argparse
 import importlib.metadata
 import logging
 import sys
+from pathlib import Path
 
 HEADLESS = ("run", "ab", "bench", "lab", "show", "export", "compare")
 
@@ -122,6 +123,8 @@ def _add_run_options(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_window_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--open", type=Path, metavar="FILE", help="show a recorded session; needs no models")
+    group.add_argument("--record", type=Path, metavar="FILE", help="record into this file (default: an autosave)")
     group.add_argument("--theme", choices=("system", "light", "dark"), help="default: as chosen last")
     group.add_argument("--workspace", choices=("inspect", "debug"), help="default: as chosen last")
     group.add_argument("--size", type=_size, metavar="WxH", help="of the window (with --grab: 1440x900)")

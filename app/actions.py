@@ -35,6 +35,12 @@ ACTIONS = (
     ActionSpec("choose_models", "Choose Models…", "File", "Load another target and draft", ("Ctrl+O",), needs="load"),
     ActionSpec("load_bundled", "Load Bundled Pair", "File", "Load the pair that comes with the program", needs="load"),
     ActionSpec("load_toy", "Load 6-Token Toy", "File", "Load two tables of fixed logits over six words", needs="load"),
+    ActionSpec(
+        "open_recording", "Open Recording…", "File", "Look at a recorded session", ("Ctrl+Shift+O",), after=True
+    ),
+    ActionSpec(
+        "save_recording", "Save Recording As…", "File", "Record into a file of your own", ("Ctrl+S",), needs="save"
+    ),
     ActionSpec("close", "Close Window", "File", "End the program", ("Ctrl+W",), after=True),
     ActionSpec("quit", "Quit", "File", "End the program", ("Ctrl+Q",)),
     ActionSpec("edit_prompt", "Edit Prompt…", "Edit", "Write the prompt over several lines", ("Ctrl+E",), needs="edit"),
@@ -115,7 +121,7 @@ ACTIONS = (
         "Run to Next Drift",
         "Run",
         "Go on, or start, and pause right behind the round that changes the draft cache's drift",
-        ("Alt+F10",),
+        ("Ctrl+F10",),
         "to-drift",
         "run_to_drift",
     ),
@@ -124,7 +130,7 @@ ACTIONS = (
         "Run to Next Invariant Failure",
         "Run",
         "Go on, or start, and pause right behind the round that breaks an invariant",
-        ("Alt+F11",),
+        ("Ctrl+F11",),
         "to-failure",
         "run_to",
     ),

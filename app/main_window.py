@@ -44,6 +44,7 @@ from app.panels.round_detail import RoundDetailPanel
 from app.panels.rounds_table import RoundsTablePanel
 from app.panels.start_page import StartPage
 from app.panels.token_stream import TokenStreamPanel
+from app.recording_dialogs import RecordingDialogs
 from app.session import Session
 from app.settings_store import SettingsStore
 from app.status_bar import StatusBar
@@ -112,6 +113,7 @@ class MainWindow(QMainWindow):
         self.docks: dict[str, QDockWidget] = {}
         self.navigation = Navigation(session.view, self)
         self.dialogs = WindowDialogs(session, self.controls, self.log, self)
+        self.recordings = RecordingDialogs(session, self)
         self._asked = Chosen()
         self._make_top()
         self.setCentralWidget(self.start_page)
@@ -191,6 +193,8 @@ class MainWindow(QMainWindow):
         menus["Window"].insertActions(first, toggles)
         for action in toggles:
             action.setMenuRole(action.MenuRole.NoRole)
+        runs = menus["Go"].addMenu("Runs")
+        runs.aboutToShow.connect(lambda: self.recordings.fill_runs(runs))
         themes = QActionGroup(self)
         for scheme in theme.SCHEMES:
             themes.addAction(self.actions_by_name[f"theme_{scheme}"])
@@ -212,7 +216,7 @@ class MainWindow(QMainWindow):
         session.message.connect(self._on_message)
         session.run_ended.connect(self._on_run_ended)
         view.advanced.connect(self._on_advanced)
-        view.run_changed.connect(self.refresh)
+        view.run_changed.connect(self._on_run_changed)
         view.cursor_moved.connect(self._refresh_live)
         self.banner.pressed.connect(self._on_notice)
         self.controls.edited.connect(self._refresh_banner)
@@ -222,6 +226,7 @@ class MainWindow(QMainWindow):
         self.status.cancel_wanted.connect(session.stop)
         self.toast.details_wanted.connect(self._do_messages)
         self.navigation.said.connect(self.toast.show_message)
+        self.recordings.said.connect(self.toast.show_message)
         self.dialogs.models_chosen.connect(self._load)
         page = self.start_page
         page.run_bundled.connect(self._run_bundled)
@@ -267,7 +272,7 @@ class MainWindow(QMainWindow):
     def handler(self, name: str) -> Callable[[], None] | None:
         """What does the action of this name; None: its checked state says all, and the controls listen to it."""
         own = getattr(self, f"_do_{name}", None)
-        for holder in (self.navigation, self.dialogs):
+        for holder in (self.navigation, self.dialogs, self.recordings):
             own = own or getattr(holder, name, None)
         return own
 
@@ -319,10 +324,12 @@ class MainWindow(QMainWindow):
             self.setWindowTitle(f"Draftscope: {shown_name(pair.target)}{draft}")
         self._refresh_banner()
 
+    def _on_run_changed(self) -> None:
+        self._show_docks_with_rounds()
+        self.refresh()
+
     def _on_advanced(self) -> None:
-        run = self.session.view.run
-        if self._is_starting and run is not None and len(run):
-            self._show_docks()
+        self._show_docks_with_rounds()
         if not self.actions_by_name["first_round"].isEnabled():
             self.refresh()
         self._refresh_banner()
@@ -343,6 +350,11 @@ class MainWindow(QMainWindow):
         self.refresh()
 
     # Docks.
+
+    def _show_docks_with_rounds(self) -> None:
+        run = self.session.view.run
+        if self._is_starting and run is not None and len(run):
+            self._show_docks()
 
     def _show_docks(self) -> None:
         self.start_page.hide()
@@ -544,5 +556,6 @@ class MainWindow(QMainWindow):
         self.arrangement.close()
         self.store.save_layout(self.saveGeometry(), self.arrangement.kept(), self.arrangement.workspace.id)
         self.dialogs.close_all()
+        self.recordings.close()
         self.log.close()
         super().closeEvent(event)

@@ -34,11 +34,12 @@ class Recorder(QObject):
     failed = Signal(str)
     saved = Signal(str, str)
 
-    def __init__(self, folder: Path | None = None, parent: QObject | None = None) -> None:
+    def __init__(self, path: Path | None = None, folder: Path | None = None, parent: QObject | None = None) -> None:
+        """`path`: the file to record into, None for an autosave in `folder` (default: the user's data folder)."""
         super().__init__(parent)
-        self._folder = folder
+        self._path, self._folder = path, folder
         self.writer: SessionWriter | None = None
-        self.named = False
+        self.named = path is not None
         """Whether the user named the file in use."""
         self.failure = ""
         self._lock: QLockFile | None = None
@@ -49,11 +50,13 @@ class Recorder(QObject):
         return self._folder if self._folder is not None else autosave_folder()
 
     def start(self) -> SessionWriter | None:
-        """The writer; the first call begins an autosave. None where nothing can be recorded, which `failure` tells."""
+        """The writer; the first call opens the file. None where nothing can be recorded, which `failure` tells."""
         if self.writer is None and not self.failure:
             try:
-                self._autosave = self._new_autosave()
-                self.writer = SessionWriter(self._autosave, self._tell_failure)
+                path = self._path
+                if path is None:
+                    path = self._autosave = self._new_autosave()
+                self.writer = SessionWriter(path, self._tell_failure)
             except (OSError, SessionFileError) as error:
                 self._release()
                 self._tell_failure(f"Nothing is recorded: {error}.")

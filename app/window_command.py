@@ -126,6 +126,7 @@ def _live(
     from PySide6.QtCore import QSettings, QTimer
 
     from app import theme
+    from app.recorder import Recorder
     from app.session import TEACHING_PACE, Session
     from app.settings_store import SettingsStore
     from app.worker import EngineRoom
@@ -138,7 +139,8 @@ def _live(
         own = QSettings(f"{scratch}/settings.ini", QSettings.Format.IniFormat) if options.grab else None
         store = SettingsStore(own)
         theme.apply(application, options.theme or store.theme or "system")
-        session = Session(EngineRoom if engine is None else engine)
+        recorder = None if options.grab and options.record is None else Recorder(options.record, parent=application)
+        session = Session(EngineRoom if engine is None else engine, recorder=recorder)
         wakeup = _Interrupts(application)
         hook = sys.excepthook
         sys.excepthook = partial(_tell_of_fault, session)
@@ -159,6 +161,8 @@ def _live(
             window.show()
             # After the first paint: importing MLX competes for the interpreter.
             QTimer.singleShot(0, session, lambda: _begin(session, options))
+            if not options.grab:
+                QTimer.singleShot(0, window, window.recordings.offer_unfinished)
             if on_open is not None:
                 on_open(session, window)
             code = application.exec()
@@ -187,6 +191,8 @@ def _begin(session: Session, options: argparse.Namespace) -> None:
     target, draft = options.target or BUNDLED, options.draft or BUNDLED
     own = options.target is not None or options.draft is not None
     pause_after = options.after if options.grab and not options.while_running else None
+    if options.open is not None:
+        session.open_recording(options.open)
     session.warm_up()
     if options.run and options.toy:
         session.run_toy(pause_after)

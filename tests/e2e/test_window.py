@@ -24,7 +24,14 @@ def environment(**more: str) -> dict[str, str]:
     """A child's environment: no display, and settings of its own."""
     kept = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")}
     path = os.pathsep.join(filter(None, (str(ROOT), kept.get("PYTHONPATH"))))
-    return {**kept, "PYTHONPATH": path, "PYTHONFAULTHANDLER": "1", "XDG_CONFIG_HOME": SETTINGS.name, **more}
+    return {
+        **kept,
+        "PYTHONPATH": path,
+        "PYTHONFAULTHANDLER": "1",
+        "XDG_CONFIG_HOME": SETTINGS.name,
+        "XDG_DATA_HOME": SETTINGS.name,
+        **more,
+    }
 
 
 def child(*arguments: str, timeout: float = 120, **more: str) -> subprocess.CompletedProcess[str]:

@@ -37,7 +37,7 @@ def rounds_in(path: Path) -> int:
 
 
 def test_an_autosave_is_made_and_ends_well(qtbot, tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "sessions")
+    recorder = Recorder(folder=tmp_path / "sessions")
     assert not (tmp_path / "sessions").exists()  # nothing recorded, nothing made
     recording = record(recorder)
     assert recording.writer is recorder.start()
@@ -51,7 +51,7 @@ def test_an_autosave_is_made_and_ends_well(qtbot, tmp_path: Path) -> None:
 
 
 def test_a_name_takes_over_and_the_autosave_goes(qtbot, tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path)
+    recorder = Recorder(folder=tmp_path)
     recording = record(recorder)
     assert recorder.writer is not None
     autosave = recorder.writer.path
@@ -68,7 +68,7 @@ def test_a_name_takes_over_and_the_autosave_goes(qtbot, tmp_path: Path) -> None:
 
 
 def test_a_name_that_cannot_be_taken_leaves_the_autosave(qtbot, tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path)
+    recorder = Recorder(folder=tmp_path)
     record(recorder)
     with qtbot.waitSignal(recorder.saved) as saved:
         recorder.save_as(tmp_path / "no" / f"mine{SUFFIX}")
@@ -85,7 +85,7 @@ sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tests" / "gui")!r}]
 from pathlib import Path
 from test_recorder import record
 from app.recorder import Recorder
-recorder = Recorder(Path({str(tmp_path)!r}))
+recorder = Recorder(folder=Path({str(tmp_path)!r}))
 record(recorder)
 while recorder.writer.waiting:
     pass
@@ -128,7 +128,7 @@ def test_a_file_in_the_folders_place_is_said_once(qtbot, tmp_path: Path) -> None
 
 
 def _refused(qtbot, folder: Path) -> None:
-    recorder = Recorder(folder)
+    recorder = Recorder(folder=folder)
     said: list[str] = []
     recorder.failed.connect(said.append)
     assert recorder.start() is None

@@ -1,0 +1,142 @@
+"""What the window does with recordings: open, save under a name, choose among runs, offer what a crash left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtGui import QAction, QActionGroup
+from PySide6.QtWidgets import QFileDialog, QMenu, QMessageBox, QWidget
+
+from app.recorder import Unfinished, unfinished
+from app.session import Session
+from engine.recording import RecordedRun
+from engine.session_file import SUFFIX
+
+FILTER = f"Draftscope recordings (*{SUFFIX});;All files (*)"
+MOST_LISTED = 50
+
+
+class RecordingDialogs(QObject):
+    """Opens dialogs over a window; slots are named as in the table of actions. Signals: `said` (plain text)."""
+
+    said = Signal(str)
+
+    def __init__(self, session: Session, window: QWidget) -> None:
+        super().__init__(window)
+        self._session, self._window = session, window
+        self._dialog: QFileDialog | QMessageBox | None = None
+        self._left: list[Unfinished] = []
+        if session.recorder is not None:
+            session.recorder.saved.connect(self._on_saved)
+            session.recorder.failed.connect(self._on_failed)
+
+    def open_recording(self) -> None:
+        dialog = self._file_dialog("Open Recording")
+        dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+        dialog.fileSelected.connect(lambda name: self._session.open_recording(Path(name)))
+        dialog.open()
+
+    def save_recording(self) -> None:
+        dialog = self._file_dialog("Save Recording As")
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setDefaultSuffix(SUFFIX.removeprefix("."))
+        dialog.fileSelected.connect(self._save)
+        dialog.open()
+
+    def _save(self, name: str) -> None:
+        if self._session.recorder is not None:
+            self._session.flush()
+            self._session.recorder.save_as(Path(name))
+
+    def _file_dialog(self, title: str) -> QFileDialog:
+        self.close()
+        dialog = QFileDialog(self._window, title)
+        dialog.setNameFilter(FILTER)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self._keep(dialog)
+        return dialog
+
+    def close(self) -> None:
+        """Close whatever is open."""
+        if self._dialog is not None:
+            self._dialog.close()
+
+    def _keep(self, dialog: QFileDialog | QMessageBox) -> None:
+        self._dialog = dialog
+        dialog.finished.connect(self._forget)
+
+    def _forget(self) -> None:
+        self._dialog = None
+
+    def _on_saved(self, path: str, wrong: str) -> None:
+        if wrong:
+            self._session.message.emit("error", f"The recording can't be saved: {wrong}.")
+        else:
+            self.said.emit(f"Recording into {path}.")
+
+    def _on_failed(self, why: str) -> None:
+        self._session.message.emit("notice", why)
+
+    # The runs
+
+    def fill_runs(self, menu: QMenu) -> None:
+        """List the newest runs of this sitting and of opened recordings, the one shown ticked."""
+        menu.clear()
+        group = QActionGroup(menu)
+        shown = self._session.view.run
+        for title, run in self._runs()[-MOST_LISTED:]:
+            action = QAction(title.replace("&", "&&"), menu)
+            action.setCheckable(True)
+            action.setChecked(run is shown)
+            action.triggered.connect(lambda _=False, run=run: self._session.view.show_run(run))
+            group.addAction(action)
+            menu.addAction(action)
+        if menu.isEmpty():
+            menu.addAction("No runs yet").setEnabled(False)
+
+    def _runs(self) -> list[tuple[str, RecordedRun]]:
+        found = []
+        for opened in self._session.opened:
+            found += [(f"{opened.path.name}: {title_of(n, run)}", run) for n, run in enumerate(opened.runs, 1)]
+        found += [(title_of(n, run), run) for n, run in enumerate(self._session.recording.runs, 1)]
+        return found
+
+    # What a sitting that ended badly left
+
+    def offer_unfinished(self) -> None:
+        """Ask once about autosaves of sittings that didn't end well."""
+        recorder = self._session.recorder
+        if recorder is None:
+            return
+        self._left = unfinished(recorder.folder)
+        if not self._left:
+            return
+        box = QMessageBox(self._window)
+        box.setIcon(QMessageBox.Icon.Question)
+        box.setWindowTitle("Draftscope")
+        box.setTextFormat(Qt.TextFormat.PlainText)
+        several = f" (the newest of {len(self._left)})" if len(self._left) > 1 else ""
+        box.setText("The last sitting didn't end well. What it recorded was kept.")
+        box.setInformativeText(f"Open {self._left[0].path.name}{several}?")
+        box.setStandardButtons(QMessageBox.StandardButton.Open | QMessageBox.StandardButton.Ignore)
+        box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        box.button(QMessageBox.StandardButton.Ignore).setText("Not now")
+        box.buttonClicked.connect(lambda button: self._on_offer(box.standardButton(button)))
+        self._keep(box)
+        box.open()
+
+    def _on_offer(self, button: QMessageBox.StandardButton) -> None:
+        left, self._left = self._left, []
+        if button == QMessageBox.StandardButton.Open:
+            self._session.open_recording(left[0].path)
+        for one in left:
+            one.settle()
+
+
+def title_of(number: int, run: RecordedRun) -> str:
+    """One line for a run in a list."""
+    rule = run[len(run) - 1].rule if len(run) else "no rounds"
+    prompt = " ".join(run.header.prompt.split())
+    short = f"{prompt[:30]}…" if len(prompt) > 31 else prompt
+    return f"Run {number}: {rule}, {len(run.tokens)} tokens, seed {run.header.seed}, “{short}”"
