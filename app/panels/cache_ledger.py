@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QAction, QColor, QPainter, QPaintEvent, QPalette, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
@@ -247,8 +249,7 @@ class CacheLedgerPanel(QWidget):
         if position is None:
             bar.setValue(bar.maximum())
             return
-        at = next((row for row, listed in enumerate(rows) if listed >= position), len(rows))
-        bar.setValue(max(at - _CONTEXT_ROWS, 0))
+        bar.setValue(max(bisect_left(rows, position) - _CONTEXT_ROWS, 0))
 
     # By hand
 
