@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from engine.breakpoints import STOP_CONDITIONS
+from engine.breakpoints import STOP_CONDITIONS, Breakpoint
 from engine.rounds import Round
 
 
@@ -17,6 +17,7 @@ class RunGate:
     `on_parked` is called on the worker thread each time the run comes to stand in a pause. Times are seconds
     of time.monotonic(). `until`: the id of the stop condition that the run goes on to (`engine.breakpoints`), None
     without one; `why`: what met it, "" before; anything that lets the run go on, or pauses it by hand, forgets both.
+    `breakpoints`: what the rounds are held against. `broke`: it was one of them that paused the run.
     `check_every`: a content check is due behind every so many rounds; 0: never.
     """
 
@@ -39,6 +40,8 @@ class RunGate:
         self._check_asked = False
         self.until = until
         self.why = ""
+        self.broke = False
+        self.breakpoints: tuple[Breakpoint, ...] = ()
         self.check_every = check_every
         self._on_parked = on_parked
 
@@ -69,7 +72,7 @@ class RunGate:
         """Allow one round (one more, if rounds are allowed already), then pause."""
         with self._changed:
             self._allowance = (self._allowance or 0) + 1
-            self.until, self.why = None, ""
+            self.until, self.why, self.broke = None, "", False
             self._changed.notify_all()
 
     def stop(self) -> None:
@@ -104,6 +107,11 @@ class RunGate:
         with self._changed:
             if self.until == until:  # unless a hand was quicker
                 self._allowance, self.until, self.why = 0, None, why
+
+    def break_for(self, why: str) -> None:
+        """Worker thread, behind a round: pause there whatever was asked for, since it met a breakpoint."""
+        with self._changed:
+            self._allowance, self.until, self.why, self.broke = 0, None, why, True
 
     def pass_boundary(self, check: Callable[[], None] | None = None) -> bool:
         """Worker thread: wait until a round may begin; False if the run shall end instead.
@@ -147,7 +155,7 @@ class RunGate:
     def _set(self, allowance: int | None, until: str | None = None) -> None:
         with self._changed:
             self._allowance = allowance
-            self.until, self.why = until, ""
+            self.until, self.why, self.broke = until, "", False
             # Forgetting the old stop lets a pause that follows at once be reported anew.
             self._parked = self._parked and allowance == 0
             self._changed.notify_all()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from app.jobs import Job, Steps
 from app.recorder import Recorder
 from app.view import View
 from app.worker import BUNDLED, EngineRoom, PairSummary, Worker
+from engine.breakpoints import Breakpoint, Hit
 from engine.recording import OpenedSession, RecordedRun, Recording
 from engine.rounds import ContentCheck, Round, RunEnd, RunHeader
 from engine.session_file import SessionFileError
@@ -81,7 +82,8 @@ class Session(QObject):
     `banner_changed`, `pair_changed`; `message` (kind, text): "error" for what the user can mend, "notice" for the
     rest, plain text; `progress_changed` (see `progress`); `memory_changed`; `configured` (`prompt` or `settings` of
     the next run were set by `configure`); `described` (see `backend`); `run_ended` (the RecordedRun);
-    `check_changed` (a check of the caches' contents was asked for, or is over; or how often they come was set).
+    `check_changed` (a check of the caches' contents was asked for, or is over; or how often they come was set);
+    `breakpoints_hit` (the RecordedRun and a Hit; its round was recorded before).
     """
 
     state_changed = Signal(str)
@@ -94,6 +96,7 @@ class Session(QObject):
     described = Signal()
     run_ended = Signal(object)
     check_changed = Signal()
+    breakpoints_hit = Signal(object, object)
 
     def __init__(
         self,
@@ -286,6 +289,10 @@ class Session(QObject):
             self.worker.set_check_every(rounds)
             self.check_changed.emit()
 
+    def set_breakpoints(self, breakpoints: Sequence[Breakpoint]) -> None:
+        """Pause behind rounds that meet one of these, in the run that stands and in later ones."""
+        self.worker.set_breakpoints(breakpoints)
+
     def start_job(self, title: str, steps: Steps) -> Job | None:
         """Have the engine's thread work at something else than a run (see `Job`); None if that can't be now."""
         if not self._may("job"):
@@ -467,7 +474,7 @@ class Session(QObject):
         """Record what has arrived and tell the view at most once; True if so. Hurried, not all panels take part."""
         began = time.thread_time()
         advanced = False
-        ended = []
+        ended, hits = [], []
         for run_id, item in self.worker.drain(budget):
             if isinstance(item, RunHeader):
                 if self.recorder is not None:
@@ -483,6 +490,8 @@ class Session(QObject):
                 self._record(run, item)
             elif isinstance(item, ContentCheck):
                 run.add_check(item)
+            elif isinstance(item, Hit):
+                hits.append((run, item))
             else:
                 run.finish(item)
                 ended.append(run)
@@ -492,6 +501,8 @@ class Session(QObject):
         if advanced:
             over = ended or not hurried
             self.view.notify_advanced(None if over else max(WORK_BUDGET - (time.thread_time() - began), 0.0))
+        for met in hits:
+            self.breakpoints_hit.emit(*met)
         for run in ended:
             self.run_ended.emit(run)
         return advanced

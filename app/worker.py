@@ -16,7 +16,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 
 from app.jobs import Job, Steps
 from app.run_gate import RunGate
-from engine.breakpoints import STOP_CONDITIONS
+from engine.breakpoints import STOP_CONDITIONS, Breakpoint, Checker, Hit
 from engine.rounds import ContentCheck, ModelInfo, Round, RunEnd, RunHeader
 from engine.settings import Settings
 from engine.text import Vocabulary
@@ -52,7 +52,7 @@ class Delivery(NamedTuple):
     """One item of a run on its way to the GUI thread, with the id that its run's header carries."""
 
     run_id: int
-    item: RunHeader | Round | RunEnd | ContentCheck
+    item: RunHeader | Round | RunEnd | ContentCheck | Hit
 
 
 class EngineRoom:
@@ -169,6 +169,7 @@ class Worker(QObject):
         self._engine = engine
         self._pace = 0.0
         self._check_every = 0
+        self._breakpoints: tuple[Breakpoint, ...] = ()
         self.checking = False
         self.can_check = False
         self._kept: _Run | None = None  # the worker thread's: the last run, for checks of its caches
@@ -227,6 +228,7 @@ class Worker(QObject):
             check_every=self._check_every,
             on_parked=partial(self._post, "parked", number),
         )
+        self._gate.breakpoints = self._breakpoints
         self.can_check = False
         self._commands.put(partial(self._do_run, number, self._gate, prompt, settings))
         self._enter("running")
@@ -273,6 +275,12 @@ class Worker(QObject):
         self._check_every = rounds
         if self._gate is not None:
             self._gate.check_every = rounds
+
+    def set_breakpoints(self, breakpoints: Sequence[Breakpoint]) -> None:
+        """Pause behind rounds that meet one of these; holds from the next round on."""
+        self._breakpoints = tuple(breakpoints)
+        if self._gate is not None:
+            self._gate.breakpoints = self._breakpoints
 
     def step(self) -> None:
         """From a pause: exactly one round (the state stays `paused`). While running: pause after the next round."""
@@ -435,7 +443,7 @@ class Worker(QObject):
         if not self._closing.is_set():
             self._posted.emit(kind, payload)
 
-    def _deliver(self, run_id: int, item: RunHeader | Round | RunEnd | ContentCheck) -> None:
+    def _deliver(self, run_id: int, item: RunHeader | Round | RunEnd | ContentCheck | Hit) -> None:
         self._out.append(Delivery(run_id, item))
         # One signal per drain, not per round: a queued signal costs ten times a deque's append.
         if not self._wake_sent.is_set() and not self._closing.is_set():
@@ -533,6 +541,7 @@ class _Run:
         self.looked = 0.0
         self.can_check = False
         self._generator: Any = None
+        self._checker: Checker | None = None
         self._began = time.perf_counter()
 
     def start(self, room: Any, prompt: str | Sequence[int], settings: Settings) -> None:
@@ -540,6 +549,7 @@ class _Run:
         self._generator = room.generator(settings)
         header = self._generator.start(prompt, self._prefilled)
         self.header = dataclasses.replace(header, run_id=self.run_id)
+        self._checker = Checker(self.header)
         self.deliver(self.header)
 
     def _prefilled(self, done: int, total: int) -> bool:
@@ -558,10 +568,17 @@ class _Run:
             if record is None:
                 return
             self.deliver(record)
+            self._check_breakpoints(record)
             self.gate.watch(record, before)
             before, self.can_check = record, True
             self._check_in_turn(record)
             yield record
+
+    def _check_breakpoints(self, record: Round) -> None:
+        hit = self._checker.see(record, self.gate.breakpoints) if self._checker is not None else None
+        if hit is not None:
+            self.deliver(hit)
+            self.gate.break_for(hit.why)
 
     def check(self) -> str:
         """Check what both caches hold, and deliver the result; gives what it failed of, or ""."""
@@ -594,7 +611,9 @@ class _Run:
         end: RunEnd = dataclasses.replace(self._generator.end, check_syncs=self._generator.check_syncs)
         self.deliver(end)
         gate = self.gate
-        if gate.why and not gate.stopping:
+        if gate.broke and not gate.stopping:
+            self.post("noted", f"The run ended with the round behind which it would have paused: {gate.why}.")
+        elif gate.why and not gate.stopping:
             self.post("noted", f"The run ended with the round that was run to: {gate.why}.")
         elif gate.until is not None and not gate.stopping:
             self.post("noted", f"The run ended without {STOP_CONDITIONS[gate.until].title}.")
