@@ -151,7 +151,7 @@ def _verdict(acceptance: Counter, a: RecordedRun, b: RecordedRun) -> Verdict:
         "by a bootstrap over rounds"
     )
     if min(len(a), len(b)) < FEW_ROUNDS:
-        return Verdict(None, f"{numbers}. With fewer than {FEW_ROUNDS} rounds on a side it can't be told from noise.")
+        return Verdict(None, f"{numbers}: with fewer than {FEW_ROUNDS} rounds on a side, too few to tell.")
     if low > 0 or high < 0:
         return Verdict(True, f"{numbers}: more than noise.")
     return Verdict(False, f"{numbers}: no more than noise.")

@@ -24,6 +24,8 @@ def compare(options: argparse.Namespace) -> int:
         other = reader if options.second is None else stack.enter_context(opened(options.second))
         numbers = _numbers(reader, options)
         stored = chosen_run(reader, numbers[0]), chosen_run(other, numbers[1], "--other")
+        if stored[0].id == stored[1].id and reader.path.samefile(other.path):
+            raise UserError(f"A and B are the same run, {stored[0].id} of {reader.path}: choose another with --other")
         a, b = loaded(reader, stored[0]), loaded(other, stored[1])
         found = compare_runs(a, b)
         names = [f"run {entry.id} of {source.path}" for entry, source in zip(stored, (reader, other), strict=True)]
