@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from app import theme
 from app.labs.fault_words import WITH, WITHOUT, figures
-from app.panels.acceptance import line_pen
+from app.panels.acceptance import DOTTED, line_pen
 from app.panels.acceptance_data import AcceptanceData
 from app.panels.chips import colour
 from app.panels.title_controls import CopiesTable, Table, exact
@@ -19,7 +19,7 @@ from engine.faults import Fault
 from engine.recording import RecordedRun
 from engine.statistics import wilson_interval
 
-DOTTED = [2.0, 3.0]
+_NO_LIMIT = (1 << 24) - 1  # Qt's own
 _FLAT = Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine
 
 
@@ -55,6 +55,7 @@ class ComparisonPlot(pg.PlotWidget):  # type: ignore[misc]
         self.setBackground(colour(colours.base))
         for side in (self._bottom, self._left):
             side.setPen(None)
+            side.setTickPen(colour(colours.base))  # Qt draws a tick of no length as a dot, without a pen as well
             side.setTextPen(colour(colours.text2))
         self._grid.setPen(line_pen(colours.grid))
         for band in self.bands.values():
@@ -62,9 +63,7 @@ class ComparisonPlot(pg.PlotWidget):  # type: ignore[misc]
             shade.setAlpha(150)  # where both lie over each other, both show
             band.setBrush(shade)
         self.curves[WITH].setPen(line_pen(colours.danger))
-        cured = line_pen(colours.text)
-        cured.setDashPattern(DOTTED)
-        self.curves[WITHOUT].setPen(cured)
+        self.curves[WITHOUT].setPen(line_pen(colours.text, DOTTED))
 
     def draw(self, data: dict[str, AcceptanceData]) -> None:
         """Show the rounds taken so far."""
@@ -107,19 +106,17 @@ class _Numbers(QWidget):
         painter.fillRect(self.rect(), colour(colours.base))
         mono = QFontMetrics(theme.mono_font(0.85))
         widths = [mono.horizontalAdvance(text) + 14 for text in ("0.0000 (n 0000)", "0.0000 – 0.0000", "0.000 (n 000)")]
-        lefts = [self.width() - 8 - sum(widths[i:]) for i in range(3)]
+        if self.width() < sum(widths) + 14 * theme.em():
+            widths.pop()  # what has no room gives way to the names
+        lefts = [self.width() - 8 - sum(widths[i:]) for i in range(len(widths))]
+        heads = ("accepted / tested", "95 % interval", "tokens a round")
         painter.setFont(theme.ui_font(0.77))
         painter.setPen(colour(colours.text2))
-        for left, width, head in zip(
-            lefts, widths, ("accepted / tested", "95 % interval", "tokens a round"), strict=True
-        ):
+        for left, width, head in zip(lefts, widths, heads, strict=False):
             painter.drawText(QRect(left, 2, width, line), Qt.AlignmentFlag.AlignRight | _FLAT, head)
         top = line + 2
         for arm, name, shown in self._lines:
-            pen = line_pen(colours.danger if arm == WITH else colours.text)
-            if arm == WITHOUT:
-                pen.setDashPattern(DOTTED)
-            painter.setPen(pen)
+            painter.setPen(line_pen(colours.danger) if arm == WITH else line_pen(colours.text, DOTTED))
             painter.drawLine(8, top + line // 2, 8 + 2 * theme.em(), top + line // 2)
             painter.setPen(colour(colours.text))
             painter.setFont(theme.ui_font(0.85))
@@ -128,7 +125,7 @@ class _Numbers(QWidget):
                 area, _FLAT, painter.fontMetrics().elidedText(name, Qt.TextElideMode.ElideRight, area.width())
             )
             painter.setFont(theme.mono_font(0.85))
-            for left, width, text in zip(lefts, widths, shown, strict=True):
+            for left, width, text in zip(lefts, widths, shown, strict=False):
                 painter.drawText(QRect(left, top, width, line), Qt.AlignmentFlag.AlignRight | _FLAT, text)
             top += line
         painter.setFont(theme.ui_font(0.85))
@@ -161,6 +158,10 @@ class Comparison(CopiesTable):
     def minimumSizeHint(self) -> QSize:
         return QSize(theme.em() * 28, 8 * theme.line_height() + 8)
 
+    def set_low(self, low: bool) -> None:
+        """Below the list, which needs its room too, the plot stays low."""
+        self.plot.setMaximumHeight(round(5.5 * theme.line_height()) if low else _NO_LIMIT)
+
     def begin(self, fault: Fault) -> None:
         """Forget what was compared before."""
         self.runs, self._data, self._fault = {}, {}, fault
@@ -178,7 +179,7 @@ class Comparison(CopiesTable):
         fault = self._fault
         if fault is None:
             return
-        names = {WITH: f"{fault.setting} = {fault.value}", WITHOUT: f"{fault.setting} = {fault.cure[fault.setting]}"}
+        names = {WITH: fault.value, WITHOUT: fault.cure[fault.setting]}
         lines = [
             (arm, names[arm], figures(self.runs[arm].statistics) if arm in self.runs else ("-", "-", "-"))
             for arm in (WITH, WITHOUT)

@@ -9,6 +9,8 @@ from typing import Any
 
 from app.format import count, plural, rate
 from app.jobs import Report, Steps
+from app.panels.meters_data import evidence
+from engine.evidence import ALARM, Meters
 from engine.faults import INSTRUMENTS, Fault, Watched, why_blind, why_not_in_force, why_unseen
 from engine.rounds import Round, RunEnd, RunHeader
 from engine.settings import LIVE_FIELDS, Settings
@@ -40,8 +42,13 @@ def blind_lines(fault: Fault) -> list[str]:
     return [f"blind: {name}; {reason}" for name in INSTRUMENTS if (reason := why_blind(fault, name)) is not None]
 
 
-def said_of(fault: Fault, wanted: Settings, running: bool, watched: Watched | None) -> Said:
-    """What holds of a fault: `wanted` are the settings as they stand, `watched` what a run has shown of it."""
+def said_of(
+    fault: Fault, wanted: Settings, running: bool, watched: Watched | None, meters: Meters | None = None
+) -> Said:
+    """What holds of a fault: `wanted` are the settings as they stand, `watched` what a run has shown of it.
+
+    `meters`: the run's, for what they have gathered before they trip.
+    """
     on = fault.is_on(wanted)
     if watched is None:
         if not on:
@@ -50,8 +57,13 @@ def said_of(fault: Fault, wanted: Settings, running: bool, watched: Watched | No
             return Said(BLIND, f"blind: {reason}")
         return Said(QUIET, "on: acts from the next round" if running else "on: acts in the next run")
     acts = watched.until is None
-    span = f"since round {watched.since_round}" if acts else f"in rounds {watched.since_round} to {watched.until}"
-    rates = f"accepted / tested {_rate(watched.before)} before, {_rate(watched.since)} under it"
+    span = (
+        f"since round {watched.since_round}"
+        if acts
+        else f"in rounds {watched.since_round} to {(watched.until or 1) - 1}"
+    )
+    before = f"{_rate(watched.before)} before, " if watched.before[1] else ""
+    rates = f"accepted / tested {before}{_rate(watched.since)} under it"
     if watched.trips:
         first, *rest = watched.trips
         after = f"after {plural(first.tokens, 'token')}, in round {first.round}"
@@ -60,6 +72,9 @@ def said_of(fault: Fault, wanted: Settings, running: bool, watched: Watched | No
     if acts and (reason := why_unseen(fault, wanted)) is not None:
         return Said(BLIND, f"blind: {reason}", f"{span}, {plural(watched.tokens, 'token')} · {rates}")
     late = f" ({', '.join(watched.late)} had tripped before)" if watched.late else ""
+    if acts and meters is not None and "losslessness meter" in fault.watchers:
+        most = max(meters.losslessness.log10_evidence, meters.proposal.log10_evidence)
+        rates = f"evidence {evidence(most)} of {count(round(ALARM))} · {rates}"
     return Said(QUIET, f"acting {span}, {plural(watched.tokens, 'token')}: nothing has tripped{late}", rates)
 
 

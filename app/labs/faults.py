@@ -18,6 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from app import theme
+from app.dock_title import ElidedLabel
 from app.format import plural
 from app.jobs import Job
 from app.labs.comparison import Comparison
@@ -53,6 +54,9 @@ _ROUNDS_A_TURN = 400
 """Rounds that are looked through before other work has its turn."""
 
 _LOOKS = {OFF: ("text2", 400), QUIET: ("text", 400), BLIND: ("amber", 600), TRIPPED: ("danger", 600)}
+
+_ROOM_FOR_WATCHERS = 34
+"""Narrower rows, in em, name the instruments in the tooltip alone."""
 
 _WIDE = 72
 """From so many em on the comparison stands beside the list, not below it."""
@@ -104,13 +108,11 @@ class FaultRow(QWidget):
         self.switch.setFont(theme.mono_font(0.92, 600))
         self.switch.setAccessibleName(f"Fault {fault.id}: {fault.title}")
         self.switch.setAccessibleDescription(fault.imitates)
-        self.switch.setToolTip(plain_tip(f"{fault.id}: {fault.title}", blind_lines(fault)))
+        self.switch.setToolTip(plain_tip(f"{fault.id}: {fault.title}", [watchers_line(fault), *blind_lines(fault)]))
         self.switch.toggled.connect(self._on_toggled)
-        self._title = QLabel(fault.title)
-        self._title.setTextFormat(Qt.TextFormat.PlainText)
+        self._title = ElidedLabel()
+        self._title.set_text(fault.title)
         self._title.setFont(theme.ui_font(0.85))
-        self._title.setForegroundRole(QPalette.ColorRole.PlaceholderText)
-        self._title.setMinimumWidth(1)
         self._about = _Wrapped(0.85)
         self._about.setText(f"{fault.imitates} Seen: {fault.seen}.")
         self._about.setForegroundRole(QPalette.ColorRole.PlaceholderText)
@@ -159,6 +161,10 @@ class FaultRow(QWidget):
         on = self.switch.isChecked()
         painter.fillRect(self.rect(), colour(colours.banner if on else colours.base))
         painter.fillRect(0, self.height() - 1, self.width(), 1, colour(colours.banner_line if on else colours.grid))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._seen_by.setVisible(self.width() >= _ROOM_FOR_WATCHERS * theme.em())
 
     def _on_toggled(self, on: bool) -> None:
         self.switched.emit(self.fault.id, on)
@@ -228,16 +234,20 @@ class FaultLabPanel(QWidget):
         self.compare.setFont(theme.ui_font(0.92))
         self.compare.setStyleSheet(f"min-height: {theme.line_height() + 2}px;")
         self.compare.clicked.connect(self.toggle_comparison)
-        self._said = QLabel()
-        self._said.setTextFormat(Qt.TextFormat.PlainText)
+        self._said = ElidedLabel()
         self._said.setFont(theme.ui_font(0.85))
-        self._said.setForegroundRole(QPalette.ColorRole.PlaceholderText)
-        self._said.setMinimumWidth(1)
+        self.hide_comparison = QPushButton("Hide")
+        self.hide_comparison.setFont(theme.ui_font(0.92))
+        self.hide_comparison.setStyleSheet(self.compare.styleSheet())
+        self.hide_comparison.setToolTip("Put the comparison away, and its dotted line in the Acceptance panel")
+        self.hide_comparison.clicked.connect(self.put_away)
+        self.hide_comparison.hide()
         line = QHBoxLayout()
         line.setContentsMargins(8, 4, 8, 4)
         line.setSpacing(10)
         line.addWidget(self.compare)
         line.addWidget(self._said, 1)
+        line.addWidget(self.hide_comparison)
         self.comparison = Comparison()
         self.comparison.hide()
         beside = QWidget()
@@ -293,6 +303,7 @@ class FaultLabPanel(QWidget):
         if direction != self._box.direction():
             self._box.setDirection(direction)
         self._box.setStretch(1, 1 if wide else 0)
+        self.comparison.set_low(not wide)
 
     # Faults
 
@@ -336,8 +347,9 @@ class FaultLabPanel(QWidget):
 
     def _say(self) -> None:
         going = self._session is not None and self._session.state in ("running", "paused")
+        meters = self._run.meters if self._run is not None else None
         for name, row in self.rows.items():
-            row.say(said_of(row.fault, self._settings, going, self._watch.watched.get(name)))
+            row.say(said_of(row.fault, self._settings, going, self._watch.watched.get(name), meters))
         on = self.faults_on()
         context = "no fault is on" if not on else f"on: {', '.join(fault.id for fault in on)}"
         if context != self._context:
@@ -390,6 +402,13 @@ class FaultLabPanel(QWidget):
         self._job.over.connect(self._on_over)
         self._refresh_comparison()
 
+    def put_away(self) -> None:
+        """Forget the comparison."""
+        self.comparison.hide()
+        self.comparison.runs = {}
+        self._view.show_reference(None)
+        self._refresh_comparison()
+
     def _on_arrived(self) -> None:
         if self._job is None:
             return
@@ -419,7 +438,8 @@ class FaultLabPanel(QWidget):
         self.compare.setEnabled(reason is None)
         about = "Run the same seed, prompt and settings with the fault and with its cure"
         self.compare.setToolTip(about if reason is None else f"{about}\nNot now: {reason}")
-        self._said.setText(self._comparison_text(reason))
+        self._said.set_text(self._comparison_text(reason))
+        self.hide_comparison.setVisible(not self.comparing and not self.comparison.isHidden())
 
     def _comparison_text(self, reason: str | None) -> str:
         runs = self.comparison.runs

@@ -30,12 +30,13 @@ from app.panels.round_axis import AxisMap, RoundAxis
 from app.panels.title_controls import CopiesTable, Segments, Table, TitleCombo, draw_sentence, exact, shelve
 from app.theme import Palette
 from app.view import View
+from engine.recording import RecordedRun
 from engine.rules import RULE_TABLE
 
 EMPTY = "How often drafts are accepted, round by round, appears here with the first round."
 WINDOWS = (5, 20, 100)
-DASHED, DASH_DOT, FILLED, HOLLOW = "dashed", "dash-dot", "filled", "hollow"
-_PATTERNS = {DASHED: [6.0, 3.0], DASH_DOT: [8.0, 3.0, 2.0, 3.0]}
+DASHED, DASH_DOT, DOTTED, FILLED, HOLLOW = "dashed", "dash-dot", "dotted", "filled", "hollow"
+_PATTERNS = {DASHED: [6.0, 3.0], DASH_DOT: [8.0, 3.0, 2.0, 3.0], DOTTED: [2.0, 3.0]}
 GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
 SMOOTH_POINTS = 400
 """Curves are antialiased up to so many points; beyond it costs more than it shows."""
@@ -183,10 +184,11 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
         self._grid = pg.PlotCurveItem(connect="pairs")
         self.band = pg.PlotCurveItem(fillLevel="enclosed", pen=None)
         self.curves = {name: pg.PlotCurveItem() for name in ("rolling", "sum_prod", "sum_min", "cumulative")}
+        self.over = pg.PlotCurveItem()
         self.singles = pg.ScatterPlotItem(size=5, pen=None)
         self.cursor_line = pg.InfiniteLine(angle=90)
         self.dot = pg.ScatterPlotItem(size=round(theme.em() * 0.55), pen=None)
-        for part in (self._grid, self.band, *self.curves.values(), self.singles, self.cursor_line, self.dot):
+        for part in (self._grid, self.band, self.over, *self.curves.values(), self.singles, self.cursor_line, self.dot):
             item.addItem(part, ignoreBounds=True)
         self.restyle(theme.current())
 
@@ -195,6 +197,7 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
         self.setBackground(colour(colours.base))
         for side in (self._bottom, self._left):
             side.setPen(None)
+            side.setTickPen(colour(colours.base))  # Qt draws a tick of no length as a dot, without a pen as well
             side.setTextPen(colour(colours.text2))
         self._grid.setPen(line_pen(colours.grid))
         self.band.setBrush(colour(colours.band))
@@ -204,6 +207,7 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
             "sum_min": line_pen(colours.accepted.fill, DASHED),
             "sum_prod": line_pen(colours.sum_prod, DASH_DOT),
         }
+        self.over.setPen(line_pen(colours.text, DOTTED))
         for name, pen in self.pens.items():
             self.curves[name].setPen(pen)
         self.cursor_line.setPen(line_pen(colours.accent))
@@ -214,8 +218,8 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
         """The shared mapping; its pixels count from the gutter's left end."""
         return self._axis.map(self.width() + self._axis.gutter)
 
-    def draw(self, data: AcceptanceData) -> None:
-        """Set range, ticks and curves for the rounds in view."""
+    def draw(self, data: AcceptanceData, reference: AcceptanceData | None = None) -> None:
+        """Set range, ticks and curves for the rounds in view; `reference`: of another run, to lay over it."""
         mapping = self.axis_map()
         shown = (mapping.right - mapping.left) / mapping.cell
         left, right = mapping.first - 0.5, mapping.first - 0.5 + shown
@@ -224,6 +228,7 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
         self._show_ticks(mapping.ticks())
         self.viewport().update()
         low, high = mapping.visible()
+        self._lay_over(reference, max(low - 1, 0), round(low + shown) + 1)
         low, high = max(low - 1, 0), min(high + 1, data.taken)
         if low >= high:
             self.clear_curves()
@@ -248,6 +253,16 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
         for name, (xs, ys) in series.items():
             self.curves[name].setData(xs, ys, connect="finite", antialias=smooth)
         self._mark_singles(series if len(x) == 1 else {})
+
+    def _lay_over(self, reference: AcceptanceData | None, low: int, high: int) -> None:
+        """The cumulative rate of another run, round by round; at most a point a pixel."""
+        high = min(high, reference.taken if reference is not None else 0)
+        if reference is None or low >= high:
+            self.over.setData([], [])
+            return
+        index = np.arange(low, high, max((high - low) // max(self.width(), 1), 1))
+        smooth = len(index) <= SMOOTH_POINTS
+        self.over.setData(index.astype(np.float64), reference.cumulative(index), connect="finite", antialias=smooth)
 
     def _show_ticks(self, ticks: list[int]) -> None:
         if ticks != self._ticks:
@@ -319,6 +334,9 @@ class AcceptancePanel(CopiesTable):
         super().__init__(parent)
         self._view, self._axis = view, RoundAxis.for_view(view)
         self._data = AcceptanceData()
+        self._reference: AcceptanceData | None = None
+        self._reference_run: RecordedRun | None = None
+        self._reference_words = ""
         self._context, self._by_position = "", False
         self.setObjectName("acceptance")
         self.setAccessibleName("Acceptance")
@@ -424,6 +442,7 @@ class AcceptancePanel(CopiesTable):
 
     def _on_run_changed(self) -> None:
         self._data = AcceptanceData(self._data.window)
+        self._reference = None
         if not self._view.telling:
             self._refresh()
 
@@ -431,7 +450,18 @@ class AcceptancePanel(CopiesTable):
         """Follow the view: new rounds, and the cursor."""
         if self._view.run is not None:
             self._data.take_in(self._view.run)
+        self._take_reference()
         self._redraw()
+
+    def _take_reference(self) -> None:
+        """The run to lay over this one, if the view has one."""
+        if self._view.reference is None:
+            self._reference, self._reference_words = None, ""
+            return
+        run, self._reference_words = self._view.reference
+        if self._reference is None or self._reference_run is not run:
+            self._reference, self._reference_run = AcceptanceData(), run
+            self._reference.take_in(run)
 
     def _on_axis(self) -> None:
         self._place()
@@ -471,7 +501,7 @@ class AcceptancePanel(CopiesTable):
             elif self._by_position:
                 self._positions.set_table(self._position_bars(), keep_place=True)
             else:
-                self._plot.draw(self._data)
+                self._plot.draw(self._data, self._reference)
 
     def _on_cursor(self) -> None:
         index = self._view.round_index
@@ -497,7 +527,7 @@ class AcceptancePanel(CopiesTable):
         record = self._view.round
         if record is not None and RULE_TABLE[record.rule].closed_form in (None, "block"):
             text = f"Σ min and Σ p·q don't predict {record.rule}; {text}"
-        return text
+        return f"{text} · dotted: same pair, prompt and seed, {self._reference_words}" if self._reference else text
 
     def _legend_rows(self, reading: Reading) -> list[LegendRow]:
         colours, per_round = theme.current(), f"n {count(reading.rounds)}"
@@ -524,7 +554,16 @@ class AcceptancePanel(CopiesTable):
             LegendRow(DASHED, colours.accepted.fill, "Σ min(p, q)", rate(reading.sum_min), closed),
             LegendRow(DASH_DOT, colours.sum_prod, "Σ p·q", rate(reading.sum_prod), closed),
         ]
-        return [*rows, *self._length_rows(reading, per_round)]
+        return [*rows, *self._reference_rows(reading), *self._length_rows(reading, per_round)]
+
+    def _reference_rows(self, reading: Reading) -> list[LegendRow]:
+        """The other run, at the same round or at its end."""
+        reference = self._reference
+        if reference is None or not reference.taken:
+            return []
+        there = reference.reading(min(reading.rounds, reference.taken) - 1)
+        name = f"{self._reference_words}, cum."
+        return [LegendRow(DOTTED, theme.current().text, name, rate(there.cumulative), f"n {count(there.tested)}")]
 
     @staticmethod
     def _length_rows(reading: Reading, n: str) -> list[LegendRow]:

@@ -381,3 +381,27 @@ def test_rules_without_a_token_wise_prediction_are_named(view: View, panel: Acce
     assert panel.title_context().startswith("Σ min and Σ p·q don't predict block; ")
     view.show_run(fake_run(5))
     assert "predict" not in panel.title_context()
+
+
+# Another run laid over
+
+
+def test_a_reference_run_is_dotted_over_the_one_shown_and_named(qtbot, panel: AcceptancePanel, view: View) -> None:
+    run, other = long_run(40), long_run(25)
+    view.show_run(run)
+    assert panel._plot.over.getData()[0] is None or not len(panel._plot.over.getData()[0])
+    view.show_reference(other, "rewind = correct")
+    x, y = panel._plot.over.getData()
+    assert x.tolist() == list(range(25))
+    assert y[-1] == pytest.approx(other.statistics.per_position_acceptance)
+    row = next(row for row in panel._legend.rows() if row.name == "rewind = correct, cum.")
+    assert row.value == f"{other.statistics.per_position_acceptance:.4f}"
+    assert row.n == f"n {other.statistics.positions_tested}"
+    assert "dotted: same pair, prompt and seed, rewind = correct" in panel.title_context()
+    view.select(3)
+    row = next(row for row in panel._legend.rows() if row.name == "rewind = correct, cum.")
+    assert row.n == f"n {sum(other[i].tested for i in range(4))}"
+    view.show_run(long_run(10))
+    assert not len(panel._plot.over.getData()[0])
+    assert "dotted" not in panel.title_context()
+    assert not any("cum." in row.name for row in panel._legend.rows())

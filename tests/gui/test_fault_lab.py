@@ -163,6 +163,9 @@ def test_the_comparison_plays_both_runs_and_lays_the_cured_one_over_the_view(qtb
     lines = [line.split("\t") for line in QGuiApplication.clipboard().text().split("\n")]
     assert [line[0] for line in lines] == ["arm", WITH, WITHOUT]
     assert len({len(line) for line in lines}) == 1
+    lab.hide_comparison.click()
+    assert session.view.reference is None
+    assert lab.comparison.isHidden()
 
 
 def test_a_comparison_of_the_run_shown_takes_its_seed_and_prompt(qtbot, lab, session) -> None:
