@@ -58,6 +58,22 @@ def test_layers_that_disagree_are_told_apart() -> None:
     assert rows[1].cells[KEYS.index("done")].text == "0"
 
 
+@pytest.mark.parametrize("wrong", ["asked", "done", "position"])
+def test_any_number_that_is_wrong_makes_its_row_red(wrong: str) -> None:
+    run = toy_run(3)
+    cache = run[2].main_cache
+    law = cache.trim_asked[0]
+    changed = {
+        "asked": {"trim_asked": (law + 1,), "trim_done": (law + 1,)},
+        "done": {"trim_done": (law + 1,)},
+        "position": {"layers_end": (cache.end + 1,)},
+    }[wrong]
+    row = layer_rows(run, dataclasses.replace(run[2], main_cache=dataclasses.replace(cache, **changed)))[0]
+    assert row.tint == "danger_tint"
+    red = {key for key, cell in zip(KEYS, row.cells, strict=True) if cell.ink == "danger"}
+    assert red == {wrong} | ({"drift"} if wrong == "position" else set())
+
+
 def test_what_a_layer_is_comes_with_the_header() -> None:
     run = toy_run(3)
     row = layer_rows(run, run[2])[0]

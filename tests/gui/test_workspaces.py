@@ -142,16 +142,16 @@ def test_the_log_is_a_dock_once_there_are_docks(open_window: Opener) -> None:
 
 def test_what_comes_from_behind_a_tab_is_up_to_date(debug: MainWindow) -> None:
     """A panel that nobody sees is left behind while rounds stream in."""
-    layers, invariants = debug.docks["log"], debug.docks["invariants"]
-    layers.raise_()
+    log, invariants = debug.docks["log"], debug.docks["invariants"]
+    log.raise_()
     assert not in_sight(debug, "invariants")
     run = debug.session.view.run
     assert run is not None
     for record in list(toy_run(30, rewind="legacy-rewind"))[20:]:
         run.append(record)
-    debug.session.view.notify_advanced(seconds=0.0)
-    before = invariants.widget().title_context()
-    assert "20 rounds" in before
+    debug.session.view.notify_advanced(seconds=60.0)
+    assert not debug.session.view.behind
+    assert "20 rounds" in invariants.widget().title_context(), "it was refreshed where nobody could see it"
     invariants.raise_()
     assert "30 rounds" in invariants.widget().title_context()
 
