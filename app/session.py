@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ LOADING = "The models are still loading."
 STANDING = "A run stands: stop it first."
 NO_RUN = "No run is going."
 NO_CACHES = "No run has left caches to check: press Run."
+NOTHING_RECORDED = "Nothing has been recorded yet: press Run."
 NO_ROUNDS = "There are no rounds yet: press Run."
 
 # For every action the states that refuse it, with the reason. An action that isn't named for a state is possible.
@@ -63,6 +65,7 @@ _REFUSALS: dict[str, dict[str, str]] = {
     "change": {},
     "pace": {},
     "navigate": {},
+    "save": {},
     "close": {},
 }
 _REFUSALS["run_to_drift"] = _REFUSALS["run_to"]
@@ -72,7 +75,8 @@ _NEEDS_ROUNDS = ("navigate",)
 ACTIONS = tuple(_REFUSALS)
 """What `Session.can` knows: run, continue (F5 in a pause), pause, toggle_pause, stop (also a loading), step, run_to (a
 stop condition), run_to_drift, check (what the caches hold), load (other models), edit (what is fixed for a run, models,
-prompt), change (live settings), pace, navigate, close, job (a lab's work on the engine's thread)."""
+prompt), change (live settings), pace, navigate, save (the recording), close, job (a lab's work on the engine's
+thread)."""
 
 
 class Session(QObject):
@@ -168,6 +172,8 @@ class Session(QObject):
             return NO_ROUNDS
         if reason is None and action == "check":
             reason = self._why_no_check()
+        if action == "save" and not self.recording.runs:
+            return NOTHING_RECORDED
         if reason is None and action == "run_to_drift" and self.pair is not None and self.pair.draft is None:
             return "There is no drafter, so nothing can drift."
         return reason
@@ -332,8 +338,8 @@ class Session(QObject):
         self._frame_timer.stop()
         self._painted_timer.stop()
         ended = self.worker.shutdown(timeout)
-        self._take_in(10 * DRAIN_BUDGET)
-        self._flush()
+        self._take_in(math.inf)
+        self.flush()
         if self.recorder is not None:
             self.recorder.close()
         for session in self.opened:
@@ -354,7 +360,8 @@ class Session(QObject):
         self.view.show_run(session.runs[-1])
         return True
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Hand every recorded round to the file."""
         if self._recorded is not None:
             self._recorded[1].flush()
 
@@ -363,8 +370,8 @@ class Session(QObject):
     def _on_state(self, state: str) -> None:
         if state not in ("running", "stopping"):
             # Whoever hears of the pause or the end shall find the rounds before it recorded.
-            self._take_in(10 * DRAIN_BUDGET)
-            self._flush()
+            self._take_in(math.inf)
+            self.flush()
             self.view.serve()
         if state != "stopping":
             self.failure = self.worker.failure if state == "failed" else ""

@@ -13,6 +13,7 @@ from shiboken6 import isValid
 
 from app import theme
 from app.main_window import MainWindow
+from app.recorder import Recorder
 from app.session import Session
 from app.settings_store import SettingsStore
 from engine.recording import RecordedRun
@@ -33,9 +34,14 @@ def open_window(qtbot: QtBot, qapp: QApplication, tmp_path: Path) -> Iterator[Op
     sessions: list[Session] = []
     windows: list[MainWindow] = []
 
-    def opened(script: Script | None = None, size: tuple[int, int] = (1440, 900), show: bool = True) -> MainWindow:
+    def opened(
+        script: Script | None = None,
+        size: tuple[int, int] = (1440, 900),
+        show: bool = True,
+        recorder: Recorder | None = None,
+    ) -> MainWindow:
         made = script if script is not None else Script()
-        session = Session(lambda: FakeRoom(made))
+        session = Session(lambda: FakeRoom(made), recorder=recorder)
         sessions.append(session)
         window = MainWindow(session, store_in(tmp_path))
         qtbot.addWidget(window)
