@@ -1,6 +1,9 @@
-"""What the window remembers between sittings: its layout and theme, under a schema number."""
+"""What the window remembers between sittings: layout, theme, breakpoints and filters; the layout under a schema."""
 
 from __future__ import annotations
+
+import json
+from typing import Any
 
 from PySide6.QtCore import QByteArray, QSettings
 
@@ -51,6 +54,32 @@ class SettingsStore:
     def _bytes(self, name: str) -> QByteArray | None:
         value = self._settings.value(name) if self._is_current() else None
         return value if isinstance(value, QByteArray) and not value.isEmpty() else None
+
+    @property
+    def breakpoints(self) -> list[Any]:
+        """Breakpoints as `Breakpoint.to_plain` writes them; nothing of them was checked."""
+        return self._list("breakpoints")
+
+    @breakpoints.setter
+    def breakpoints(self, plain: list[Any]) -> None:
+        self._settings.setValue("breakpoints", json.dumps(plain))
+
+    @property
+    def filters(self) -> list[str]:
+        """Filter lines that were saved."""
+        return [line for line in self._list("filters") if isinstance(line, str)]
+
+    @filters.setter
+    def filters(self, lines: list[str]) -> None:
+        self._settings.setValue("filters", json.dumps(lines))
+
+    def _list(self, name: str) -> list[Any]:
+        # As JSON: Qt would give a list of one back as its only entry.
+        try:
+            read = json.loads(str(self._settings.value(name, "[]")))
+        except ValueError:
+            return []
+        return read if isinstance(read, list) else []
 
     @property
     def theme(self) -> str | None:

@@ -109,6 +109,12 @@ class View(QObject):
         self.moves += 1
         self._tell((self.cursor_moved,))
 
+    def mark(self, index: int, note: str | None) -> None:
+        """Mark a round of the run shown with a note, which may be empty; None takes the mark away."""
+        if self.run is not None and 0 <= index < len(self.run):
+            self.run.mark(index, note)
+            self._tell(())
+
     def follow_tail(self) -> None:
         """Pin the cursor to the newest round (End)."""
         self.live = True
