@@ -52,6 +52,8 @@ def test_what_a_rule_emits_and_accepts_is_its_closed_form(rule: str) -> None:
     run = play(rule, 12_000)
     emitted, n = run.forms.emitted, run.n
     assert n == 12_000
+    if run.experiment.counts_positions:
+        assert n <= run.tested < n + run.experiment.k, "one token for every tested position, and no bonus"
     error = np.abs(run.observed / n - emitted)
     assert (error <= 4.5 * np.sqrt(emitted * (1 - emitted) / n) + 1e-9).all()
     acceptance = run.forms.acceptance
