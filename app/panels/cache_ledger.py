@@ -65,14 +65,16 @@ class _Sentence(QLabel):
         self.setAutoFillBackground(True)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self._bad = False
+        self.restyle()
 
     def say(self, text: str, bad: bool) -> None:
         """Say this; red where it is bad."""
         if text != self.text():
             self.setText(text)
             self.setAccessibleName(text)
-        self._bad = bad
-        self.restyle()
+        if bad != self._bad:
+            self._bad = bad
+            self.restyle()
 
     def restyle(self) -> None:
         colours, palette = theme.current(), self.palette()
