@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
-from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QResizeEvent
+from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QCheckBox,
@@ -298,12 +298,25 @@ class FaultLabPanel(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        wide = self.width() >= _WIDE * theme.em()
+        self._arrange()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self._bring_to_sight()
+
+    def _arrange(self) -> None:
+        """Where there is room, the comparison stands beside the list."""
+        wide = self.width() >= _WIDE * theme.em() and not self.comparison.isHidden()
         direction = QBoxLayout.Direction.LeftToRight if wide else QBoxLayout.Direction.TopToBottom
         if direction != self._box.direction():
             self._box.setDirection(direction)
         self._box.setStretch(1, 1 if wide else 0)
         self.comparison.set_low(not wide)
+
+    def _bring_to_sight(self) -> None:
+        """Scroll to the fault that was switched on last."""
+        if self._chosen is not None and self.isVisible():
+            self.area.ensureWidgetVisible(self.rows[self._chosen.id], 0, 0)
 
     # Faults
 
@@ -329,6 +342,7 @@ class FaultLabPanel(QWidget):
         on = self.faults_on()
         if self._chosen not in on:
             self._chosen = on[0] if on else None
+            self._bring_to_sight()
         self._say()
 
     def _on_run_changed(self) -> None:
@@ -398,6 +412,8 @@ class FaultLabPanel(QWidget):
         self._compared = self._chosen
         self.comparison.begin(self._compared)
         self.comparison.show()
+        self._arrange()
+        self._bring_to_sight()
         self._job.arrived.connect(self._on_arrived)
         self._job.over.connect(self._on_over)
         self._refresh_comparison()
@@ -406,6 +422,7 @@ class FaultLabPanel(QWidget):
         """Forget the comparison."""
         self.comparison.hide()
         self.comparison.runs = {}
+        self._arrange()
         self._view.show_reference(None)
         self._refresh_comparison()
 

@@ -242,5 +242,21 @@ def test_it_is_painted_wide_and_narrow_in_both_schemes(qtbot, qapp, lab, session
             qtbot.wait(20)
             pictures.add(lab.grab().toImage().cacheKey())
             wide = lab._box.direction() == lab._box.Direction.LeftToRight
-            assert wide == (width == 1200)
+            assert not wide, "there is nothing yet to stand beside the list"
     assert len(pictures) == 4
+
+
+def test_the_comparison_stands_beside_the_list_where_there_is_room(qtbot, lab, session) -> None:
+    session.configure(PROMPT, dataclasses.replace(RUN, max_tokens=20))
+    session.change(main_rewind="no-trim")
+    row = lab.rows["main-no-trim"]
+    assert lab.area.viewport().rect().intersects(row.rect().translated(row.mapTo(lab.area.viewport(), row.pos() * 0)))
+    lab.compare.click()
+    qtbot.waitUntil(lambda: not lab.comparing, timeout=30_000)
+    directions = []
+    for width in (420, 1200):
+        lab.resize(width, 500)
+        directions.append(lab._box.direction())
+    assert directions == [lab._box.Direction.TopToBottom, lab._box.Direction.LeftToRight]
+    lab.hide_comparison.click()
+    assert lab._box.direction() == lab._box.Direction.TopToBottom
