@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.backend import mx
 from engine.rewinds import Rewind
-from engine.rounds import CachePositions
+from engine.rounds import CachePositions, LayerInfo
 
 
 class CacheError(RuntimeError):
@@ -74,6 +74,10 @@ class Cache:
         if set(self.positions()) - {position}:
             raise CacheError(f"a cache could not be brought back to position {position}: {self.positions()}")
 
+    def describe(self) -> tuple[LayerInfo, ...]:
+        """Every layer; what a token takes is known once the cache holds some."""
+        return tuple(LayerInfo(type(x).__name__, bool(x.is_trimmable()), _bytes_per_token(x)) for x in self.layers)
+
     def evaluate(self) -> None:
         """Compute what the cache holds; a host sync of prefill, not of a round."""
         mx.eval([layer.state for layer in self.layers])
@@ -81,6 +85,14 @@ class Cache:
     def _drop_held(self, keep: int) -> None:
         del self.held[max(keep, 0) :]
         self._matched = min(self._matched, len(self.held))
+
+
+def _bytes_per_token(layer: Any) -> float | None:
+    """Of a layer that holds keys and values (batch, heads, room, size); None for another kind, or an empty one."""
+    parts = [getattr(layer, name, None) for name in ("keys", "values")]
+    if not all(isinstance(part, mx.array) and part.ndim == 4 and part.shape[2] for part in parts):
+        return None
+    return float(sum(part.nbytes / part.shape[2] for part in parts if part is not None))
 
 
 def collapse(values: tuple[int, ...]) -> tuple[int, ...]:

@@ -83,7 +83,7 @@ class SpeculativeGenerator:
 
     # Commands
 
-    def _begin(self, ids: list[int], prompt: str) -> RunHeader:
+    def _begin(self, ids: list[int], prompt: str) -> None:
         """Forget the run before; empty caches."""
         settings, target = self.settings, self.pair.target
         self.tokens, self.end, self.statistics, self.host_syncs, self.check_syncs = [], None, Statistics(), 0, 0
@@ -112,7 +112,6 @@ class SpeculativeGenerator:
             notices=(*self.pair.notices, *notices_of(self.pair, settings)),
         )
         log.info("drafter in use: %s, chosen", self.header.drafter)
-        return self.header
 
     def start(self, prompt: str | Sequence[int], progress: Callable[[int, int], bool] | None = None) -> RunHeader:
         """Read the prompt (text or ids): both caches take all of it but the last token, in chunks.
@@ -120,10 +119,17 @@ class SpeculativeGenerator:
         `progress(done, total)` returns True to cancel. Raises PromptError for a prompt that can't be run.
         """
         ids = prompt_ids(self.pair.target, prompt)
-        header = self._begin(ids, prompt if isinstance(prompt, str) else self.pair.target.vocabulary.decode(ids))
+        self._begin(ids, prompt if isinstance(prompt, str) else self.pair.target.vocabulary.decode(ids))
         if not self._prefill(ids[:-1], progress):
             self._finish("cancelled", "Stopped while reading the prompt.")
-        return header
+        return self._describe_caches()
+
+    def _describe_caches(self) -> RunHeader:
+        """The header, with the caches as they are once they hold something."""
+        assert self.header is not None
+        draft = () if self._drafter is None else self._drafter.cache.describe()
+        self.header = dataclasses.replace(self.header, main_layers=self._main.describe(), draft_layers=draft)
+        return self.header
 
     def fork(
         self,
@@ -143,9 +149,9 @@ class SpeculativeGenerator:
         if forced is not None and forced.token is not None and not 0 <= forced.token < self.pair.target.vocab_size:
             raise SettingsError(f"forced: expected a token id below {self.pair.target.vocab_size}, got {forced.token}")
         self.settings = dataclasses.replace(self.settings, seed=header.seed)
-        made = self._begin(list(header.prompt_tokens), header.prompt)
-        if not self._prefill(self._prompt[:-1], None):
-            raise RuntimeError("nothing can cancel this prefill")
+        self._begin(list(header.prompt_tokens), header.prompt)
+        self._prefill(self._prompt[:-1], None)
+        made = self._describe_caches()
         for number, record in enumerate(rounds):
             if self._cancelled.is_set() or (progress is not None and progress(number, len(rounds))):
                 self._finish("cancelled", "Stopped while the recorded rounds were repeated.")

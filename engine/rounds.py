@@ -224,6 +224,15 @@ class ModelInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class LayerInfo:
+    """A layer of a cache: its class, whether tokens can be taken off it, and what a token takes, None if not known."""
+
+    type: str
+    trimmable: bool
+    bytes_per_token: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class RunHeader:
     """What is known before the first round. `seed` is the one in use, drawn if none was given.
 
@@ -241,6 +250,8 @@ class RunHeader:
     seed: int
     backend: str
     notices: tuple[str, ...] = ()
+    main_layers: tuple[LayerInfo, ...] = ()
+    draft_layers: tuple[LayerInfo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,6 +217,24 @@ def test_contents_are_checked_against_fresh_caches(fault: str) -> None:
     assert tokens == again.tokens[: len(tokens)]
 
 
+def test_the_header_describes_every_layer_of_both_caches() -> None:
+    pair = bundled_pair()
+    generator = SpeculativeGenerator(pair, Settings(max_tokens=3))
+    header = generator.start("The sea was calm that morning")
+    assert pair.draft is not None
+    for layers, model, cache in (
+        (header.main_layers, pair.target, generator._main),
+        (header.draft_layers, pair.draft, generator._drafter and generator._drafter.cache),
+    ):
+        assert cache is not None
+        assert len(layers) == model.info.layers
+        _, heads, _, size = cache.layers[0].keys.shape
+        assert {(layer.type, layer.trimmable, layer.bytes_per_token) for layer in layers} == {
+            ("KVCache", True, 2.0 * heads * size * 4)
+        }
+    assert generator_of(max_tokens=1).header.main_layers[0].bytes_per_token is None  # type: ignore[union-attr]
+
+
 def test_an_invariant_log_keeps_the_first_failure_and_counts() -> None:
     run = recorded(generator_of(max_tokens=60, rewind="no-trim"))
     log, failed = InvariantLog(), [run.invariants.failures["draft-trim-done"]]
