@@ -78,7 +78,10 @@ class Experiment:
             if wrong is not None:
                 raise SettingsError(f"{name}: expected numbers from -1000 to 1000, got {wrong!r}")
         if self.target_sampler.is_greedy:
-            raise SettingsError("temperature, target_top_k: a greedy target emits one token, so nothing is distributed")
+            raise SettingsError(
+                "temperature, target_top_k: expected a temperature above 0 and no top-k of 1, "
+                "since nothing can be tested of a greedy target, which emits one token alone"
+            )
 
     @property
     def target_sampler(self) -> SamplerSettings:

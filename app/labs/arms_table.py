@@ -18,7 +18,7 @@ from app.theme import Palette
 PAD = 8
 _FLAT = Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine
 _RIGHT = Qt.AlignmentFlag.AlignRight | _FLAT
-_CHARACTERS = (9, 9, 10, 9, 7, 10)  # of the columns of numbers
+_CHARACTERS = (9, 9, 10, 10, 7, 10)  # of the columns of numbers
 
 
 class ArmsTable(CopiesTable):
@@ -65,14 +65,14 @@ class ArmsTable(CopiesTable):
 
     def _row_area(self, row: int) -> QRect:
         rows = max(len(self._readings), 1)
-        height = min((self.height() - self._header()) // rows, 5 * theme.line_height())
+        height = min((self.height() - self._header()) // rows, 7 * theme.line_height())
         return QRect(0, self._header() + row * height, self.width(), height)
 
     def _columns(self) -> list[tuple[int, int]]:
         """(left, width) of name, bars, the numbers and the verdict."""
         em = theme.em()
         digit = self._digit()
-        name, verdict = round(13.5 * em), 11 * em
+        name, verdict = round(13.2 * em), 11 * em
         numbers = [characters * digit + PAD for characters in _CHARACTERS]
         bars = max(self.width() - name - verdict - sum(numbers), 6 * em)
         places, left = [], 0

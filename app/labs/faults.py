@@ -197,6 +197,10 @@ class FaultLabPanel(QWidget):
         self._catching_up.setSingleShot(True)
         self._catching_up.setInterval(0)
         self._catching_up.timeout.connect(self._refresh)
+        self._scrolling = QTimer(self)  # the rows have their heights only behind the layout
+        self._scrolling.setSingleShot(True)
+        self._scrolling.setInterval(0)
+        self._scrolling.timeout.connect(self._scroll_to_chosen)
         self._help = HelpButton(PAGE, "what the fault lab shows")
         self._help.wanted.connect(self.help_wanted)
         shelve(self, self._help)
@@ -314,8 +318,12 @@ class FaultLabPanel(QWidget):
         self.comparison.set_low(not wide)
 
     def _bring_to_sight(self) -> None:
-        """Scroll to the fault that was switched on last."""
+        """Scroll to the fault that was switched on last, once everything has its place."""
         if self._chosen is not None and self.isVisible():
+            self._scrolling.start()
+
+    def _scroll_to_chosen(self) -> None:
+        if self._chosen is not None:
             self.area.ensureWidgetVisible(self.rows[self._chosen.id], 0, 0)
 
     # Faults

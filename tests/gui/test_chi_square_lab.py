@@ -10,11 +10,13 @@ from PySide6.QtGui import QGuiApplication
 from app import theme
 from app.labs.chi_square import SAMPLES, ChiSquareLab
 from app.labs.chi_square_arms import cells
+from app.main_window import MainWindow
 from app.session import Session
 from app.worker import EngineRoom
 from engine.goodness import ARMS, Experiment
 from engine.settings import Settings
 from tests.gui.fake_engine import FakeRoom, Script
+from tests.gui.windows import store_in
 
 
 @pytest.fixture
@@ -169,6 +171,24 @@ def test_closing_in_the_middle_stops_the_work(qtbot, lab, session) -> None:
     lab.close()
     qtbot.waitUntil(lambda: session.worker.job is None, timeout=10_000)
     assert session.can("run") is None
+
+
+def test_the_window_may_be_closed_while_its_lab_is_at_work(qtbot, qapp, session, tmp_path) -> None:
+    window = MainWindow(session, store_in(tmp_path))
+    qtbot.addWidget(window)
+    window.show()
+    window.actions_by_name["chi_square_lab"].trigger()
+    lab = window.dialogs.by_name["chi-square"]
+    assert isinstance(lab, ChiSquareLab)
+    lab.pace.set_current(1)
+    lab.samples.setValue(len(SAMPLES) - 1)
+    lab.start.click()
+    qtbot.waitUntil(lambda: reading(lab, "block").found.n > 0, timeout=20_000)
+    assert not window.actions_by_name["run"].isEnabled()
+    assert "The chi-square lab is at work" in window.actions_by_name["run"].toolTip()
+    assert window.close()
+    assert not lab.isVisible()
+    assert session.shutdown()
 
 
 def test_the_session_may_end_in_the_middle(qtbot, lab, session) -> None:

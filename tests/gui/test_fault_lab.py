@@ -250,7 +250,12 @@ def test_the_comparison_stands_beside_the_list_where_there_is_room(qtbot, lab, s
     session.configure(PROMPT, dataclasses.replace(RUN, max_tokens=20))
     session.change(main_rewind="no-trim")
     row = lab.rows["main-no-trim"]
-    assert lab.area.viewport().rect().intersects(row.rect().translated(row.mapTo(lab.area.viewport(), row.pos() * 0)))
+
+    def in_sight() -> bool:
+        top = row.mapTo(lab.area.viewport(), row.rect().topLeft()).y()
+        return 0 <= top <= lab.area.viewport().height() - row.height()
+
+    qtbot.waitUntil(in_sight, timeout=5000)
     lab.compare.click()
     qtbot.waitUntil(lambda: not lab.comparing, timeout=30_000)
     directions = []
