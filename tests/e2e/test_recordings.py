@@ -76,20 +76,21 @@ def test_a_run_is_recorded_whole_streamed_or_as_json(
     assert run.tokens == plain["tokens"]
     assert len(run) == plain["statistics"]["rounds"]
     assert [d.u for r in run for d in r.drafts] == [d["u"] for r in plain["rounds"] for d in r["drafted"]]
-    assert all(len(r.distributions) == r.k + 1 for r in run), "p and q are kept"
     assert len(run.content_checks) == len(run) // 7
     assert run.end is not None
     assert (run.end.finish_reason, run.end.text) == ("length", plain["text"])
     assert f"recorded in {path}: {len(run)} rounds" in said
 
 
-def test_recording_changes_nothing_of_the_output(capsys: Capture, tmp_path: Path) -> None:
+def test_recording_changes_nothing_of_the_output(stored: Stored, capsys: Capture, tmp_path: Path) -> None:
     options = (*TOY[:-1], "--stochastic")  # without diagnostics
     assert command(capsys, *options).out == command(capsys, *options, "--record", str(tmp_path / "a.draftscope")).out
     one, other = (
         command(capsys, *options, "--json", "--rounds", *more).object
         for more in ((), ("--record", str(tmp_path / "b.draftscope")))
     )
+    runs = [*stored(tmp_path / "a.draftscope"), *stored(tmp_path / "b.draftscope")]
+    assert all(len(record.distributions) == record.k + 1 for run in runs for record in run), "p and q are kept"
     for found in (one, other):
         found.pop("timings")
         for each in found["rounds"]:
@@ -429,9 +430,9 @@ def test_text_of_a_hostile_file_is_harmless_on_a_terminal(capsys: Capture, tmp_p
     shutil.copy(session, path)
     with sqlite3.connect(path) as connection:
         for table, column in (("runs", "header"), ("runs", "finished"), ("rounds", "record")):
-            replaced = f"replace(replace({column}, 'six-word', ?), 'Stochastic is on', ?)"
+            replaced = f"replace(replace(replace({column}, 'six-word', ?), 'Stochastic is on', ?), 'rejected', ?)"
             evil = "\\u001b]0;x\\u0007\\u202e"
-            connection.execute(f"UPDATE {table} SET {column} = {replaced}", (evil, evil))
+            connection.execute(f"UPDATE {table} SET {column} = {replaced}", (evil, evil, evil))
     connection.close()
     for arguments in (("show",), ("show", "--run", "1"), ("show", "--run", "1", "--round", "1"), ("compare",)):
         done = command(capsys, arguments[0], str(path), *arguments[1:])

@@ -99,7 +99,18 @@ def test_every_numeric_option_takes_a_negative_number_as_a_word_of_its_own(value
             wanted = action.type(value)
         except (argparse.ArgumentTypeError, ValueError):
             continue  # no whole number
-        assert getattr(parser.parse_args([option, value]), action.dest) == wanted, option
+        assert getattr(parser.parse_args([option, value, *needed(parser)]), action.dest) == wanted, option
+
+
+def needed(parser: argparse.ArgumentParser) -> list[str]:
+    """Words for what can't be left out."""
+    words = []
+    for action in parser._actions:
+        if not action.option_strings and action.nargs is None:
+            words.append("FILE")
+        elif action.required and action.option_strings:
+            words += [action.option_strings[0], *list(action.choices or ["x"])[:1]]
+    return words
 
 
 def test_a_negative_number_stays_a_number_behind_options_without_a_value(capsys: pytest.CaptureFixture[str]) -> None:

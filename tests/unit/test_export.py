@@ -8,14 +8,16 @@ import io
 import itertools
 import json
 import math
+import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from made_runs import made_header, made_round, made_run, seen
 
-from engine.export import POSITION_COLUMNS, ROUND_COLUMNS, export, jsonl, safe_cell, summary
+from engine.export import FORMATS, POSITION_COLUMNS, ROUND_COLUMNS, export, jsonl, safe_cell, summary
 from engine.recording import RecordedRun
 from engine.round_page import round_page
 from engine.rounds import Draft, Emitted, Round
@@ -197,6 +199,12 @@ def test_rounds_are_read_as_they_are_written(kind: str) -> None:
     list(itertools.islice(pieces, 4))
     assert run.reads <= 5
     assert len(list(pieces)) >= 96
+
+
+def test_the_help_names_every_field() -> None:
+    page = (Path(__file__).parents[2] / "resources" / "help" / "recordings.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z0-9_-]+)`", page))
+    assert {*ROUND_COLUMNS, *POSITION_COLUMNS, *FORMATS, *summary(1, counted_run())} <= named
 
 
 def test_an_unknown_kind_is_refused() -> None:

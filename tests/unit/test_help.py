@@ -62,8 +62,9 @@ def options_of(parser: argparse.ArgumentParser) -> set[str]:
     return found
 
 
-def test_options_named_in_the_headless_page_exist() -> None:
+def test_options_named_in_the_pages_on_commands_exist() -> None:
     known = set().union(*(options_of(parser()) for parser in PARSERS.values()))
-    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z]\b", (HELP / "headless.md").read_text(encoding="utf-8")))
-    assert len(named) > 20
-    assert named <= known | OF_THE_WINDOW
+    for page, count in (("headless.md", 20), ("recordings.md", 7)):
+        named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z]\b", (HELP / page).read_text(encoding="utf-8")))
+        assert len(named) > count
+        assert named <= known | OF_THE_WINDOW
