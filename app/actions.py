@@ -117,6 +117,14 @@ ACTIONS = (
     ActionSpec("stop", "Stop", "Run", "End the run after this round", ("Shift+F5",), "stop", "stop"),
     ActionSpec("step", "Step Round", "Run", "Run one round, then pause", ("F10",), "step", "step"),
     ActionSpec(
+        "fork",
+        "Fork Before This Round…",
+        "Run",
+        "Go on from the round before the selected one, with other settings or another outcome",
+        ("Ctrl+Shift+F",),
+        needs="fork",
+    ),
+    ActionSpec(
         "run_to_drift",
         "Run to Next Drift",
         "Run",

@@ -6,12 +6,14 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QAction, QActionGroup
-from PySide6.QtWidgets import QFileDialog, QMenu, QMessageBox, QWidget
+from PySide6.QtWidgets import QDialog, QFileDialog, QMenu, QMessageBox, QWidget
 
+from app.dialogs.fork_dialog import ForkDialog
 from app.recorder import Unfinished, unfinished
 from app.session import Session
+from engine.forks import settings_before
 from engine.recording import RecordedRun
-from engine.session_file import SUFFIX
+from engine.session_file import SUFFIX, SessionFileError
 
 FILTER = f"Draftscope recordings (*{SUFFIX});;All files (*)"
 MOST_LISTED = 50
@@ -25,7 +27,7 @@ class RecordingDialogs(QObject):
     def __init__(self, session: Session, window: QWidget) -> None:
         super().__init__(window)
         self._session, self._window = session, window
-        self._dialog: QFileDialog | QMessageBox | None = None
+        self._dialog: QDialog | None = None
         self._left: list[Unfinished] = []
         if session.recorder is not None:
             session.recorder.saved.connect(self._on_saved)
@@ -62,7 +64,7 @@ class RecordingDialogs(QObject):
         if self._dialog is not None:
             self._dialog.close()
 
-    def _keep(self, dialog: QFileDialog | QMessageBox) -> None:
+    def _keep(self, dialog: QDialog) -> None:
         self._dialog = dialog
         dialog.finished.connect(self._forget)
 
@@ -77,6 +79,26 @@ class RecordingDialogs(QObject):
 
     def _on_failed(self, why: str) -> None:
         self._session.message.emit("notice", why)
+
+    # Forks
+
+    def fork(self) -> None:
+        view = self._session.view
+        record, run = view.round, view.run
+        if record is None or run is None:
+            return
+        self.close()
+        at = record.index
+        try:
+            before = settings_before(run.header.settings, (run[number] for number in range(at)))
+        except SessionFileError as error:
+            self._session.message.emit("error", f"The run can't be forked: {error}.")
+            return
+        dialog = ForkDialog(before, record, view.position, self._window)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.accepted.connect(lambda: self._session.fork(run, at, dialog.settings(), dialog.forced()))
+        self._keep(dialog)
+        dialog.open()
 
     # The runs
 
@@ -98,9 +120,8 @@ class RecordingDialogs(QObject):
     def _runs(self) -> list[tuple[str, RecordedRun]]:
         found = []
         for opened in self._session.opened:
-            found += [(f"{opened.path.name}: {title_of(n, run)}", run) for n, run in enumerate(opened.runs, 1)]
-        found += [(title_of(n, run), run) for n, run in enumerate(self._session.recording.runs, 1)]
-        return found
+            found += [(f"{opened.path.name}: {title}", run) for title, run in titles(opened.runs)]
+        return found + titles(self._session.recording.runs)
 
     # What a sitting that ended badly left
 
@@ -132,6 +153,19 @@ class RecordingDialogs(QObject):
             self._session.open_recording(left[0].path)
         for one in left:
             one.settle()
+
+
+def titles(runs: list[RecordedRun]) -> list[tuple[str, RecordedRun]]:
+    """(one line, run) of each; a fork says where it came from."""
+    found = []
+    for number, run in enumerate(runs, 1):
+        title = title_of(number, run)
+        if run.parent is not None:
+            parent, at = run.parent
+            where = f"run {runs.index(parent) + 1}" if parent in runs else "another run"
+            title += f", forked from {where} before round {at}"
+        found.append((title, run))
+    return found
 
 
 def title_of(number: int, run: RecordedRun) -> str:

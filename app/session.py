@@ -14,8 +14,9 @@ from app.headless.request import DEFAULT_PROMPT, TOY_PROMPT
 from app.jobs import Job, Steps
 from app.recorder import Recorder
 from app.view import View
-from app.worker import BUNDLED, EngineRoom, PairSummary, Worker
+from app.worker import BUNDLED, EngineRoom, Fork, PairSummary, Worker
 from engine.breakpoints import Breakpoint, Hit
+from engine.forks import Forced, fork_note, settings_before
 from engine.recording import OpenedSession, RecordedRun, Recording
 from engine.rounds import ContentCheck, Round, RunEnd, RunHeader
 from engine.session_file import SessionFileError
@@ -59,6 +60,7 @@ _REFUSALS: dict[str, dict[str, str]] = {
         "failed": "The run failed, so its caches can't be used.",
     },
     "load": {"running": STANDING, "paused": STANDING},
+    "fork": {"loading": LOADING, "running": STANDING, "paused": STANDING, "stopping": "The run is stopping."},
     "edit": dict.fromkeys(
         ("running", "paused"), "A run's own settings stay as they are while it stands: stop it first."
     ),
@@ -70,13 +72,13 @@ _REFUSALS: dict[str, dict[str, str]] = {
 }
 _REFUSALS["run_to_drift"] = _REFUSALS["run_to"]
 _REFUSALS["job"] = {"loading": LOADING, "running": STANDING, "paused": STANDING, "stopping": "The run is stopping."}
-_NOT_IN_A_JOB = ("run", "step", "run_to", "run_to_drift", "check", "load", "job")
-_NEEDS_ROUNDS = ("navigate",)
+_NOT_IN_A_JOB = ("run", "fork", "step", "run_to", "run_to_drift", "check", "load", "job")
+_NEEDS_ROUNDS = ("navigate", "fork")
 ACTIONS = tuple(_REFUSALS)
 """What `Session.can` knows: run, continue (F5 in a pause), pause, toggle_pause, stop (also a loading), step, run_to (a
-stop condition), run_to_drift, check (what the caches hold), load (other models), edit (what is fixed for a run, models,
-prompt), change (live settings), pace, navigate, save (the recording), close, job (a lab's work on the engine's
-thread)."""
+stop condition), run_to_drift, check (what the caches hold), load (other models), fork (a recorded run), edit (what is
+fixed for a run, models, prompt), change (live settings), pace, navigate, save (the recording), close, job (a lab's work
+on the engine's thread)."""
 
 
 class Session(QObject):
@@ -135,6 +137,7 @@ class Session(QObject):
         self._then: Callable[[], None] | None = None
         self._prompt_before_toy: str | None = None
         self._recorded: tuple[int, RecordedRun] | None = None
+        self._forked: tuple[RecordedRun, int] | None = None
         self._job: Job | None = None
         self._began = 0.0
         self._ended = 0.0
@@ -172,11 +175,24 @@ class Session(QObject):
             return NO_ROUNDS
         if reason is None and action == "check":
             reason = self._why_no_check()
+        if reason is None and action == "fork":
+            reason = self._why_no_fork()
         if action == "save" and not self.recording.runs:
             return NOTHING_RECORDED
         if reason is None and action == "run_to_drift" and self.pair is not None and self.pair.draft is None:
             return "There is no drafter, so nothing can drift."
         return reason
+
+    def _why_no_fork(self) -> str | None:
+        """Only the models that recorded a run can go on with it."""
+        assert self.view.run is not None
+        header, pair = self.view.run.header, self.pair
+        wanted = (header.target.name, header.draft.name if header.draft is not None else None)
+        loaded = (pair.target.name, pair.draft.name if pair.draft is not None else None) if pair is not None else None
+        if loaded == wanted:
+            return None
+        names = " and ".join(name for name in wanted if name is not None)
+        return f"Load the models that recorded this run first: {names}."
 
     def _why_no_check(self) -> str | None:
         if self.worker.checking:
@@ -255,6 +271,22 @@ class Session(QObject):
         if self._may("load"):
             self.worker.load_toy()
             self._then = lambda: self._run(pause_after)
+
+    def fork(self, run: RecordedRun, at: int, settings: Settings, forced: Forced | None = None) -> None:
+        """Go on from a recorded run as it stood before round `at`, as a run of its own, with these settings.
+
+        `forced`: what is to happen in that round, whatever its test says.
+        """
+        if not self._may("fork"):
+            return
+        try:
+            rounds = tuple(run[number] for number in range(at))
+        except SessionFileError as error:
+            self.message.emit("error", f"The run can't be forked: {error}.")
+            return
+        note = fork_note(at, settings_before(run.header.settings, rounds), settings, forced)
+        self._forked = (run, at)
+        self.worker.run("", settings, fork=Fork(run.header, rounds, forced, note))
 
     def toggle_pause(self) -> None:
         """Pause at the next round boundary, or go on."""
@@ -386,6 +418,7 @@ class Session(QObject):
             self._then = None
 
     def _run(self, pause_after: int | None, until: str | None = None) -> None:
+        self._forked = None
         self.worker.run(self.prompt, self.settings, pause_after, until)
 
     def _on_checked(self, failure: str) -> None:
@@ -486,7 +519,8 @@ class Session(QObject):
             if isinstance(item, RunHeader):
                 if self.recorder is not None:
                     self.recording.writer = self.recorder.start()
-                self._recorded = (run_id, self.recording.begin(item))
+                parent, self._forked = self._forked, None
+                self._recorded = (run_id, self.recording.begin(item, parent))
                 self.live_settings = item.settings
                 self.view.show_run(self._recorded[1])
                 continue

@@ -17,6 +17,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from app.jobs import Job, Steps
 from app.run_gate import RunGate
 from engine.breakpoints import STOP_CONDITIONS, Breakpoint, Checker, Hit
+from engine.forks import Forced
 from engine.rounds import ContentCheck, ModelInfo, Round, RunEnd, RunHeader
 from engine.settings import Settings
 from engine.text import Vocabulary
@@ -53,6 +54,19 @@ class Delivery(NamedTuple):
 
     run_id: int
     item: RunHeader | Round | RunEnd | ContentCheck | Hit
+
+
+@dataclasses.dataclass(frozen=True)
+class Fork:
+    """A recorded run to go on from: its header, its first rounds, and what is to happen in the next round.
+
+    `note`: one sentence on where it forked and what was changed.
+    """
+
+    header: RunHeader
+    rounds: tuple[Round, ...]
+    forced: Forced | None
+    note: str
 
 
 class EngineRoom:
@@ -213,10 +227,11 @@ class Worker(QObject):
         settings: Settings,
         pause_after: int | None = None,
         until: str | None = None,
+        fork: Fork | None = None,
     ) -> None:
         """Start a run; it pauses after `pause_after` rounds, or behind the one that meets the condition `until`.
 
-        A run that is stopping ends first.
+        A run that is stopping ends first. `fork`: the recorded run to go on from; it has the prompt.
         """
         self._refuse_in("running", "paused", "loading")
         self._refuse_in_job()
@@ -230,7 +245,7 @@ class Worker(QObject):
         )
         self._gate.breakpoints = self._breakpoints
         self.can_check = False
-        self._commands.put(partial(self._do_run, number, self._gate, prompt, settings))
+        self._commands.put(partial(self._do_run, number, self._gate, prompt, settings, fork))
         self._enter("running")
 
     def change(self, **live: Any) -> None:
@@ -476,12 +491,23 @@ class Worker(QObject):
                 failure = plain_message(error)
         self._post("load over", (number, pair, failure))
 
-    def _do_run(self, number: int, gate: RunGate, prompt: str | Sequence[int], settings: Settings, room: Any) -> None:
+    def _do_run(
+        self,
+        number: int,
+        gate: RunGate,
+        prompt: str | Sequence[int],
+        settings: Settings,
+        fork: Fork | None,
+        room: Any,
+    ) -> None:
         failure = self._kept = None
         if not gate.stopping:
             run = _Run(number, gate, partial(self._deliver, number), self._post)
             try:
-                run.start(room, prompt, settings)
+                if fork is None:
+                    run.start(room, prompt, settings)
+                else:
+                    run.fork(room, fork, settings)
                 for _ in run.rounds():
                     self._look_at_memory(room, run)
                 failure = run.finish()
@@ -551,6 +577,21 @@ class _Run:
         self.header = dataclasses.replace(header, run_id=self.run_id)
         self._checker = Checker(self.header)
         self.deliver(self.header)
+
+    def fork(self, room: Any, fork: Fork, settings: Settings) -> None:
+        """Repeat the recorded rounds, and deliver them as this run's own first ones."""
+        self._generator = room.generator(settings)
+        header = self._generator.fork(fork.header, fork.rounds, fork.forced, self._repeated)
+        notices = (*header.notices, fork.note)
+        self.header = dataclasses.replace(header, run_id=self.run_id, notices=notices)
+        self._checker = Checker(self.header)
+        self.deliver(self.header)
+        for record in fork.rounds:
+            self.deliver(record)
+
+    def _repeated(self, done: int, total: int) -> bool:
+        self.post("progress", ("Repeating the recorded rounds", done, total))
+        return self.gate.stopping
 
     def _prefilled(self, done: int, total: int) -> bool:
         self.post("progress", ("Reading the prompt", done, total))

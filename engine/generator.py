@@ -22,7 +22,8 @@ from engine.counterfactuals import counterfactuals
 from engine.diagnostics import Host, Observation, distributions, observe
 from engine.drafters import ModelDrafter, Proposal, no_proposal
 from engine.emission import TextSoFar, keep_emitted
-from engine.forcing import Forced, force
+from engine.forcing import force
+from engine.forks import Forced
 from engine.meters import meter_coordinates
 from engine.models import LanguageModel, Pair
 from engine.penalties import preprocess_logits, preprocessing_active, xtc_active
@@ -148,7 +149,8 @@ class SpeculativeGenerator:
         check_models(self.pair, header)
         if forced is not None and forced.token is not None and not 0 <= forced.token < self.pair.target.vocab_size:
             raise SettingsError(f"forced: expected a token id below {self.pair.target.vocab_size}, got {forced.token}")
-        self.settings = dataclasses.replace(self.settings, seed=header.seed)
+        if self.settings.seed is None:
+            self.settings = dataclasses.replace(self.settings, seed=header.seed)
         self._begin(list(header.prompt_tokens), header.prompt)
         self._prefill(self._prompt[:-1], None)
         made = self._describe_caches()

@@ -44,6 +44,8 @@ class RecordedRun:
         self.invariants = InvariantLog()
         self.content_checks: list[ContentCheck] = []
         self.marks: dict[int, str] = {}
+        self.parent: tuple[RecordedRun, int] | None = None
+        """The run that this one forked from, and before which round; its rounds up to there are this run's too."""
         self.damage: str | None = None
         """Why the run ends before its time: what came behind couldn't be read."""
         self._rounds: list[Round] | FiledRounds = []
@@ -102,9 +104,13 @@ class RecordedRun:
         if self._keeper is not None:
             self._keeper.writer.mark(self._keeper.run, number, note)
 
-    def keep_in(self, writer: SessionWriter, parent: int | None = None, fork_round: int | None = None) -> None:
+    def keep_in(self, writer: SessionWriter) -> None:
         """Write the run into a session file as it goes; to be called before its first round."""
-        self._keeper = Keeper(writer, writer.begin(self.header, parent, fork_round))
+        forked = None
+        if self.parent is not None and (keeper := self.parent[0]._keeper) is not None and keeper.writer is writer:
+            forked = keeper.run
+        at = None if self.parent is None else self.parent[1]
+        self._keeper = Keeper(writer, writer.begin(self.header, forked, at))
         self._rounds = FiledRounds(self._keeper.read, self._keeper.committed)
 
     def flush(self) -> None:
@@ -277,6 +283,10 @@ class OpenedSession:
             if not self.stored:
                 raise SessionFileError(f"{path} has no runs")
             self.runs = [stored_run(self._reader, stored) for stored in self.stored]
+            by_id = {stored.id: run for stored, run in zip(self.stored, self.runs, strict=True)}
+            for stored, run in zip(self.stored, self.runs, strict=True):
+                if stored.parent in by_id and stored.fork_round is not None:
+                    run.parent = by_id[stored.parent], stored.fork_round
         except BaseException:
             self._reader.close()
             raise
@@ -293,9 +303,10 @@ class Recording:
         self.runs: list[RecordedRun] = []
         self.writer: SessionWriter | None = None
 
-    def begin(self, header: RunHeader) -> RecordedRun:
-        """Start a new run; it becomes the last of `runs`."""
+    def begin(self, header: RunHeader, parent: tuple[RecordedRun, int] | None = None) -> RecordedRun:
+        """Start a new run; it becomes the last of `runs`. `parent`: what it forks from, and before which round."""
         run = RecordedRun(header)
+        run.parent = parent
         if self.writer is not None and self.writer.failure is None:
             run.keep_in(self.writer)
         self.runs.append(run)

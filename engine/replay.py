@@ -5,21 +5,10 @@ Widths matter: the same tokens in other widths give logits that differ in the la
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from engine.backend import mx
 from engine.caches import Cache
 from engine.models import LanguageModel
 from engine.rounds import CachePositions, Round
-from engine.settings import Settings
-
-
-def settings_before(settings: Settings, rounds: Iterable[Round]) -> Settings:
-    """The settings in force behind these rounds of a run that was begun with `settings`."""
-    changed: dict[str, object] = {}
-    for record in rounds:
-        changed |= record.changed
-    return settings.with_live(changed)
 
 
 def repeat_main(model: LanguageModel, cache: Cache, committed: list[int], record: Round) -> None:

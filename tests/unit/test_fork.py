@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from engine.forcing import Forced
+from engine.forks import Forced, fork_note, settings_before
 from engine.generator import PromptError, SpeculativeGenerator
 from engine.models import Pair, bundled_pair
-from engine.replay import settings_before
 from engine.rounds import Round, RunHeader
 from engine.settings import SamplerSettings, Settings, SettingsError
 from engine.toy import toy_pair
@@ -136,3 +135,14 @@ def test_a_fork_can_be_cancelled_while_it_repeats_the_rounds() -> None:
     assert generator.end is not None
     assert generator.end.finish_reason == "cancelled"
     assert list(generator.rounds()) == []
+
+
+def test_the_note_names_what_was_changed_and_nothing_else() -> None:
+    before = Settings(seed=1)
+    sampler = dataclasses.replace(before.sampler, temperature=1.25)
+    after = dataclasses.replace(before, sampler=sampler, num_draft_tokens=2)
+    assert fork_note(10, before, before, None) == "Forked before round 10: nothing changed."
+    told = fork_note(3, before, after, Forced(0, "token", 9))
+    assert told == (
+        "Forked before round 3: temperature 0.7 → 1.25, num_draft_tokens 4 → 2, forced token 9 at position 1."
+    )
