@@ -154,7 +154,7 @@ def _word_condition(name: str, value: str, found: re.Match[str]) -> Condition:
     if name == "token":
         if not value.isdecimal() or len(value) > 9:
             raise FilterError(f"expected a token id, got {value}", start, end)
-        return lambda run, where: _emitted_any(run, where, np.asarray(run.tokens) == int(value))
+        return lambda run, where: _with_token(run, where, int(value))
     return lambda run, where: _with_text(run, where, value)
 
 
@@ -162,29 +162,46 @@ def _turned(condition: Condition) -> Condition:
     return lambda run, where: ~condition(run, where)
 
 
-def _emitted_any(run: RecordedRun, where: slice, hits: npt.NDArray[np.bool_]) -> Mask:
-    """Which rounds emitted one of the tokens that are hits."""
+def _with_token(run: RecordedRun, where: slice, token: int) -> Mask:
+    """Which rounds emitted the token."""
+    first, emitted = run.column("first_token")[where], run.column("emitted")[where]
+    if not len(first):
+        return np.zeros(0, bool)
+    hits = np.asarray(run.tokens[int(first[0]) :]) == token
     before = np.concatenate([[0], np.cumsum(hits)])
-    first = run.column("first_token")[where]
-    return np.asarray(before[first + run.column("emitted")[where]] > before[first])
+    first = first - first[0]
+    return np.asarray(before[first + emitted] > before[first])
 
 
 def _with_text(run: RecordedRun, where: slice, text: str) -> Mask:
     """Which rounds' emitted text contains `text`, whatever tokens it is cut into."""
     vocabulary, wanted = run.header.vocabulary, text.encode()
-    firsts, counts = run.column("first_token")[where].tolist(), run.column("emitted")[where].tolist()
+    firsts, counts = run.column("first_token")[where], run.column("emitted")[where]
 
     def piece(token: int) -> bytes:
         if 0 <= token < len(vocabulary.pieces) and token not in vocabulary.special:
             return vocabulary.pieces[token]
         return vocabulary.text_of(token).encode()
 
-    pieces = {token: piece(token) for token in set(run.tokens)}
-    return np.fromiter(
-        (
-            wanted in b"".join(pieces[token] for token in run.tokens[first : first + count])
-            for first, count in zip(firsts, counts, strict=True)
-        ),
-        bool,
-        len(firsts),
-    )
+    if not firsts.size or not wanted:
+        return np.ones(len(firsts), bool)
+    tokens = run.tokens[int(firsts[0]) :]
+    pieces = {token: piece(token) for token in set(tokens)}
+    parts = [pieces[token] for token in tokens]
+    text_ends = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+    firsts = firsts - firsts[0]
+    starts, ends = text_ends[firsts], text_ends[firsts + counts]
+    found = np.zeros(len(firsts), bool)
+    places = _places(b"".join(parts), wanted)
+    rounds = np.searchsorted(starts, places, side="right") - 1
+    found[rounds[places + len(wanted) <= ends[rounds]]] = True
+    return found
+
+
+def _places(text: bytes, wanted: bytes) -> npt.NDArray[np.int64]:
+    """Where `wanted` begins in `text`."""
+    values = np.frombuffer(text, np.uint8)
+    places = np.flatnonzero(values[: max(len(values) - len(wanted) + 1, 0)] == wanted[0])
+    for at in range(1, len(wanted)):
+        places = places[values[places + at] == wanted[at]]
+    return places
