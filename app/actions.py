@@ -121,7 +121,7 @@ ACTIONS = (
         "Fork Before This Round…",
         "Run",
         "Go on from the round before the selected one, with other settings or another outcome",
-        ("Ctrl+Shift+F",),
+        ("Ctrl+Shift+B",),
         needs="fork",
     ),
     ActionSpec(
