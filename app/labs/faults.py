@@ -306,6 +306,7 @@ class FaultLabPanel(QWidget):
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
+        self._refresh()
         self._bring_to_sight()
 
     def _arrange(self) -> None:

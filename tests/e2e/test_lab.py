@@ -6,7 +6,7 @@ import pytest
 
 from engine.faults import FAULT_TABLE, INSTRUMENTS
 from engine.goodness import ARMS
-from tests.e2e.headless import child, command
+from tests.e2e.headless import child, command, lawful
 
 THRESHOLD = 25.7448
 
@@ -50,11 +50,11 @@ def test_the_report_says_the_same_in_words(capsys) -> None:
 
 
 def test_logits_temperature_and_k_are_taken(capsys) -> None:
-    options = ("--target-logits=1,0,-1", "--draft-logits", "0,1,0", "--temp", "1", "-k", "2", "--samples", "3000")
+    options = ("--target-logits", "-1,0,1", "--draft-logits", "0,1,0", "--temp", "1", "-k", "2", "--samples", "3000")
     found = command(capsys, "lab", "chi-square", *options, "--json").object
-    assert found["experiment"]["target_logits"] == [1, 0, -1]
+    assert found["experiment"]["target_logits"] == [-1, 0, 1]
     assert found["dof"] == 2
-    assert found["expected"] == pytest.approx([3000 * p for p in (0.66524, 0.24473, 0.09003)], rel=1e-3)
+    assert found["expected"] == pytest.approx([3000 * p for p in (0.09003, 0.24473, 0.66524)], rel=1e-3)
     assert not found["rejected"]
 
 
@@ -153,6 +153,7 @@ def test_a_run_checks_the_contents_every_so_many_rounds(capsys) -> None:
     arguments = ("run", "--json", "--toy", "-n", "40", "--seed", "2", "--content-check", "3")
     done = command(capsys, *arguments)
     found = done.object
+    lawful(capsys, *arguments[2:])
     checked = [check["round"] for check in found["content_checks"]]
     assert checked == list(range(2, found["statistics"]["rounds"], 3))
     assert found["check_syncs"] == sum(check["syncs"] for check in found["content_checks"]) > 0
