@@ -92,11 +92,15 @@ def _first_lines(found: Comparison) -> list[str]:
     first = found.first
     if first is None:
         return [f"All {plural(found.lengths[0], 'token')} are the same."] if found.aligned else []
-    place = f"The first {plural(first.index, 'token')} are the same." if first.index else "No token is the same."
     if first.cause == "ended":
         return list(first.sentences)
     why, *sides = first.sentences
-    return [f"{place} Token {first.index} (from 0) is the first that differs.", why, *(f"  {side}" for side in sides)]
+    same = plural(first.index, "token") if first.index else "none"
+    return [
+        f"Same from the start: {same}. Token {first.index} (from 0) is the first that differs.",
+        why,
+        *(f"  {side}" for side in sides),
+    ]
 
 
 def _counters(counters: tuple[Counter, ...]) -> str:
