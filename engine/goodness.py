@@ -47,8 +47,8 @@ Counts = npt.NDArray[np.int64]
 class Experiment:
     """What is put to the test. Raises SettingsError.
 
-    `samples`: emitted tokens, or tested positions for a rule that is wrong on purpose, whose bonus tokens would only
-    dilute the mistake. Temperature holds for both models; `target_top_k` filters the target alone, so that the drafter
+    `samples`: emitted tokens, or tested positions for a rule that is wrong on purpose: a bonus token has met
+    no test. Temperature holds for both models; `target_top_k` filters the target alone, so that the drafter
     proposes what the target can't emit (0: off).
     """
 
