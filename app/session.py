@@ -374,8 +374,10 @@ class Session(QObject):
         self.flush()
         if self.recorder is not None:
             self.recorder.close()
-        for session in self.opened:
-            session.close()
+        for run in self.recording.runs:
+            run.close()
+        for opened in self.opened:
+            opened.close()
         return ended
 
     def open_recording(self, path: Path) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 from engine.columns import outcome_of
 from engine.recording import RecordedRun
 from engine.rounds import CachePositions, Draft, Emitted, Round
-from engine.run_json import round_object
+from engine.run_json import round_object, strict
 from engine.statistics import ratio
 from engine.text import Vocabulary
 
@@ -61,15 +61,6 @@ def jsonl(runs: NumberedRuns, number: int | None = None, distributions: bool = F
     for name, run, record in _each(runs, number):
         found = {"run": name} | round_object(record, run.header.vocabulary, distributions)
         yield json.dumps(strict(found), allow_nan=False) + "\n"
-
-
-def strict(value: Any) -> Any:
-    """The same without NaN and infinity, for which JSON has no word: null."""
-    if isinstance(value, dict):
-        return {key: strict(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 # The summary

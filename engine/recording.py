@@ -118,6 +118,11 @@ class RecordedRun:
         if self._keeper is not None:
             self._keeper.keep(self, everything=True)
 
+    def close(self) -> None:
+        """Let go of the file; rounds that are in it alone can't be read any more."""
+        if self._keeper is not None:
+            self._keeper.close()
+
     def state(self) -> dict[str, Any]:
         """What the meters and counters have added up, JSON-ready."""
         return {
@@ -208,9 +213,16 @@ class Keeper:
     def committed(self) -> int:
         return self.writer.committed(self.run)
 
+    def close(self) -> None:
+        """Old rounds can't be read any more."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
     def read(self, number: int) -> Round:
         """An old round. Raises SessionFileError."""
         if self._reader is None or self._reader.path != self.writer.path:  # the file may have moved
+            self.close()
             self._reader = SessionReader(self.writer.path)
         return self._reader.round(self.run, number)
 

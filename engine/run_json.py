@@ -59,7 +59,7 @@ def run_object(run: RecordedRun, rule: tuple[str, str, str], detail: str | None 
     }
     if detail is not None:
         found["rounds"] = [round_object(r, header.vocabulary, detail == "full") for r in run]
-    cleaned: dict[str, Any] = _finite(found)
+    cleaned: dict[str, Any] = strict(found)
     return cleaned
 
 
@@ -132,6 +132,7 @@ def round_object(record: Round, vocabulary: Vocabulary, distributions: bool = Fa
         "rule_reason": record.rule_reason,
         "distribution_preserving": record.distribution_preserving,
         "changed": dict(record.changed),
+        "forced": record.forced,
         "k": record.k,
         "drafted": [_draft(draft, vocabulary) for draft in record.drafts],
         "emitted": [_emitted(emitted, vocabulary) for emitted in record.emitted],
@@ -197,10 +198,10 @@ def _timings(run: RecordedRun, seconds: float) -> dict[str, Any]:
     return {"seconds": seconds, "tokens_per_second": ratio(len(run.tokens), seconds), "by_part": parts}
 
 
-def _finite(value: Any) -> Any:
-    """The same without NaN and infinity, for which JSON has no word."""
+def strict(value: Any) -> Any:
+    """The same without NaN and infinity, for which JSON has no word: null."""
     if isinstance(value, dict):
-        return {key: _finite(v) for key, v in value.items()}
+        return {key: strict(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(v) for v in value]
+        return [strict(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -254,6 +254,8 @@ class SessionWriter:
                     except (sqlite3.Error, OSError, SessionFileError, ValueError) as error:
                         self._fail(error)
                 self._done += 1
+            with contextlib.suppress(sqlite3.Error):  # a reader may have the file open
+                connection.execute("PRAGMA journal_mode = DELETE")  # one file, and nothing beside it
         finally:
             connection.close()
 
@@ -392,7 +394,7 @@ class SessionReader:
     def round(self, run: int, number: int) -> Round:
         """One round."""
         with self._guarded():
-            row = next(self._rows("SELECT record, arrays FROM rounds WHERE id = ?", run * ROUNDS + number), None)
+            row = self._row("SELECT record, arrays FROM rounds WHERE id = ?", run * ROUNDS + number)
             if row is None:
                 raise SessionFileError(f"{self.path} doesn't hold round {number} of run {run}")
             record = self._reader.decode(Round, _expect(row[0], str), _expect(row[1], bytes))
@@ -438,7 +440,7 @@ class SessionReader:
         )
 
     def _vocabulary(self, digest: str) -> Vocabulary:
-        row = next(self._rows("SELECT data FROM vocabularies WHERE digest = ?", digest), None)
+        row = self._row("SELECT data FROM vocabularies WHERE digest = ?", digest)
         if row is None:
             raise SessionFileError(f"{self.path} is damaged: a vocabulary is missing")
         unpack = zlib.decompressobj()
@@ -452,6 +454,11 @@ class SessionReader:
     def _rows(self, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         self._since = time.monotonic()
         yield from self._connection.execute(query, values)
+
+    def _row(self, query: str, value: Any) -> tuple[Any, ...] | None:
+        self._since = time.monotonic()
+        found: tuple[Any, ...] | None = self._connection.execute(query, (value,)).fetchone()
+        return found
 
     def _too_slow(self) -> bool:
         return time.monotonic() - getattr(self, "_since", time.monotonic()) > SLOWEST

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -10,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +48,24 @@ def record_toy(path: Path, **settings: Any) -> RecordedRun:
     return run
 
 
+READERS: list[SessionReader] = []
+
+
+def reading(path: Path) -> SessionReader:
+    """A reader that is closed when the test is over: rounds are read as they are asked for."""
+    READERS.append(SessionReader(path))
+    return READERS[-1]
+
+
+@pytest.fixture(autouse=True)
+def readers_closed() -> Iterator[None]:
+    yield
+    while READERS:
+        READERS.pop().close()
+
+
 def reopened(path: Path, number: int = 0) -> RecordedRun:
-    reader = SessionReader(path)
+    reader = reading(path)
     return stored_run(reader, reader.runs()[number])
 
 
@@ -100,7 +118,7 @@ def test_several_runs_marks_and_checks_live_in_one_file(tmp_path: Path) -> None:
     third.mark(4, None)
     third.flush()
     writer.close()
-    reader = SessionReader(path)
+    reader = reading(path)
     stored = reader.runs()
     assert [run.id for run in stored] == [1, 2, 3]
     assert_equal(stored_run(reader, stored[0]), first)
@@ -133,6 +151,14 @@ def test_memory_holds_the_newest_rounds_only_and_the_file_gives_the_others(
     for number in (0, 5, 600, TAIL, TAIL + 699, -1):
         assert same(run[number], kept[number])
     recording.writer.close()
+    run.close()
+
+
+def test_a_closed_recording_is_one_file_that_a_read_only_folder_gives_too(tmp_path: Path) -> None:
+    run = record_toy(tmp_path / "a.draftscope", max_tokens=20)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.draftscope"]
+    assert_equal(reopened(tmp_path / "a.draftscope"), run)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.draftscope"]
 
 
 CHILD = """
@@ -227,7 +253,8 @@ def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path: Path) -> None:
     other.close()
     with pytest.raises(SessionFileError, match="no Draftscope session"):
         SessionWriter(tmp_path / "c.draftscope")
-    assert sqlite3.connect(tmp_path / "c.draftscope").execute("SELECT count(*) FROM mine").fetchone() == (0,)
+    with contextlib.closing(sqlite3.connect(tmp_path / "c.draftscope")) as left:
+        assert left.execute("SELECT count(*) FROM mine").fetchone() == (0,)
 
 
 def test_recording_moves_to_another_file_and_goes_on_there(tmp_path: Path) -> None:
