@@ -47,6 +47,25 @@ ACTIONS = (
     ActionSpec("copy_text", "Copy Emitted Text", "Edit", "Copy the run's text, as it is", needs="navigate", after=True),
     ActionSpec("copy_summary", "Copy Summary Line", "Edit", "Copy the one line that sums up the run", needs="navigate"),
     ActionSpec(
+        "filter_rounds",
+        "Filter Rounds",
+        "Edit",
+        "Write which rounds the table shows, such as outcome:rejected accepted<2",
+        ("Ctrl+F",),
+        needs="navigate",
+        after=True,
+    ),
+    ActionSpec(
+        "mark_round",
+        "Mark Round",
+        "Edit",
+        "Mark the round under the cursor, or take its mark away",
+        ("M",),
+        needs="navigate",
+        after=True,
+    ),
+    ActionSpec("note", "Note…", "Edit", "Write a note on the round under the cursor", ("Shift+M",), needs="navigate"),
+    ActionSpec(
         "more", "More Settings", "View", "Show penalties, drafter and run settings", ("Ctrl+M",), checkable=True
     ),
     ActionSpec("theme_system", "System", "View", "Light or dark as the system has it", submenu="Theme", after=True),
@@ -57,6 +76,10 @@ ACTIONS = (
     ActionSpec("next_round", "Next Round", "Go", "Go one round on", ("Ctrl+Right",), "next", "navigate"),
     ActionSpec("last_round", "Last Round", "Go", "Go to the newest round", ("Ctrl+End",), "last", "navigate"),
     ActionSpec("go_to_round", "Go to Round…", "Go", "Go to a round by its number", ("Ctrl+G",), needs="navigate"),
+    ActionSpec(
+        "back", "Back", "Go", "Go back to where the cursor was before", ("Alt+Left",), needs="navigate", after=True
+    ),
+    ActionSpec("forward", "Forward", "Go", "Go where Back came from", ("Alt+Right",), needs="navigate"),
     ActionSpec(
         "previous_rejection",
         "Previous Rejection",
@@ -75,6 +98,31 @@ ACTIONS = (
         (".",),
         "next-rejection",
         "navigate",
+    ),
+    ActionSpec(
+        "previous_mark",
+        "Previous Mark",
+        "Go",
+        "Go back to the last marked round",
+        ("Ctrl+Up",),
+        needs="navigate",
+    ),
+    ActionSpec("next_mark", "Next Mark", "Go", "Go on to the next marked round", ("Ctrl+Down",), needs="navigate"),
+    ActionSpec(
+        "previous_drift",
+        "Previous Drift",
+        "Go",
+        "Go back to the last round that changed the drift to something other than 0",
+        ("Ctrl+Shift+Left",),
+        needs="navigate",
+    ),
+    ActionSpec(
+        "next_drift",
+        "Next Drift",
+        "Go",
+        "Go on to the next round that changed the drift to something other than 0",
+        ("Ctrl+Shift+Right",),
+        needs="navigate",
     ),
     ActionSpec(
         "first_drift",
@@ -141,6 +189,22 @@ ACTIONS = (
         ("Ctrl+F11",),
         "to-failure",
         "run_to",
+    ),
+    ActionSpec(
+        "toggle_breakpoint",
+        "Toggle Breakpoint on Round",
+        "Run",
+        "Have the next run pause behind the round with the number of the one under the cursor, or no longer",
+        ("F9",),
+        needs="navigate",
+        after=True,
+    ),
+    ActionSpec(
+        "new_breakpoint",
+        "New Breakpoint…",
+        "Run",
+        "Pause behind rounds with a recovered token, a token, a probability and others",
+        ("Shift+F9",),
     ),
     ActionSpec(
         "check_contents",

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 
 from app import icons, theme
 from app.actions import ACTIONS, MENUS, make_actions, restyle, set_possible
+from app.breakpoint_list import BreakpointList
 from app.controls import Controls
 from app.dialogs.help_viewer import help_pages
 from app.dock_title import DockTitle
@@ -31,6 +32,7 @@ from app.navigation import Navigation
 from app.notices import CHANGES, notices
 from app.panels.acceptance import AcceptancePanel
 from app.panels.banner import Banner
+from app.panels.breakpoints import BreakpointsPanel
 from app.panels.cache_layers import CacheLayersPanel
 from app.panels.cache_ledger import CacheLedgerPanel
 from app.panels.counterfactuals import CounterfactualsPanel
@@ -43,12 +45,14 @@ from app.panels.residual import ResidualPanel
 from app.panels.round_detail import RoundDetailPanel
 from app.panels.rounds_table import RoundsTablePanel
 from app.panels.start_page import StartPage
+from app.panels.timeline import TimelinePanel
 from app.panels.token_stream import TokenStreamPanel
 from app.recording_dialogs import RecordingDialogs
 from app.session import Session
 from app.settings_store import SettingsStore
 from app.status_bar import StatusBar
 from app.view import View
+from app.window_breakpoints import WindowBreakpoints
 from app.window_dialogs import WindowDialogs
 from app.worker import BUNDLED
 from app.workspaces import WORKSPACES, Workspace
@@ -72,6 +76,8 @@ PANELS: dict[str, tuple[str, Callable[[View], QWidget]]] = {
     "faults": ("Fault lab", FaultLabPanel),
     "kv": ("KV positions", KvPositionsPanel),
     "acceptance": ("Acceptance", AcceptancePanel),
+    "timeline": ("Timeline", TimelinePanel),
+    "breakpoints": ("Breakpoints", BreakpointsPanel),
 }
 
 
@@ -114,6 +120,7 @@ class MainWindow(QMainWindow):
         self.navigation = Navigation(session.view, self)
         self.dialogs = WindowDialogs(session, self.controls, self.log, self)
         self.recordings = RecordingDialogs(session, self)
+        self.breakpoints = WindowBreakpoints(session, BreakpointList(session, self.store, self), self)
         self._asked = Chosen()
         self._make_top()
         self.setCentralWidget(self.start_page)
@@ -226,6 +233,7 @@ class MainWindow(QMainWindow):
         self.status.cancel_wanted.connect(session.stop)
         self.toast.details_wanted.connect(self._do_messages)
         self.navigation.said.connect(self.toast.show_message)
+        self.breakpoints.said.connect(self.toast.show_message)
         self.recordings.said.connect(self.toast.show_message)
         self.dialogs.models_chosen.connect(self._load)
         page = self.start_page
@@ -245,6 +253,8 @@ class MainWindow(QMainWindow):
                 panel.help_wanted.connect(self.dialogs.help_page)
             if hasattr(panel, "change_wanted"):
                 panel.change_wanted.connect(self._change)
+            if hasattr(panel, "follow_breakpoints"):
+                panel.follow_breakpoints(self.breakpoints.points)
         self.session.configured.connect(self._tell_diagnostics)
         self._tell_diagnostics()
         ledger, log_panel = self.docks["ledger"].widget(), self.docks["log"].widget()
@@ -254,6 +264,13 @@ class MainWindow(QMainWindow):
         ledger.every_wanted.connect(self.session.set_check_every)
         self.session.check_changed.connect(self._on_check)
         log_panel.follow(self.log)
+        rounds, breakpoints = self.docks["rounds"].widget(), self.docks["breakpoints"].widget()
+        assert isinstance(rounds, RoundsTablePanel)
+        assert isinstance(breakpoints, BreakpointsPanel)
+        rounds.keep_filters(self.store)
+        rounds.row_actions = [self.actions_by_name[name] for name in ("mark_round", "note", "toggle_breakpoint")]
+        breakpoints.add_wanted.connect(self.breakpoints.new_breakpoint)
+        breakpoints.edit_wanted.connect(self.breakpoints.edit)
         faults = self.docks["faults"].widget()
         assert isinstance(faults, FaultLabPanel)
         faults.follow(self.session)
@@ -272,7 +289,7 @@ class MainWindow(QMainWindow):
     def handler(self, name: str) -> Callable[[], None] | None:
         """What does the action of this name; None: its checked state says all, and the controls listen to it."""
         own = getattr(self, f"_do_{name}", None)
-        for holder in (self.navigation, self.dialogs, self.recordings):
+        for holder in (self.navigation, self.dialogs, self.breakpoints, self.recordings):
             own = own or getattr(holder, name, None)
         return own
 
@@ -521,6 +538,12 @@ class MainWindow(QMainWindow):
             self.docks["log"].show()
             self.docks["log"].raise_()
 
+    def _do_filter_rounds(self) -> None:
+        rounds = self.docks["rounds"]
+        rounds.show()
+        rounds.raise_()
+        rounds.widget().focus_filter()  # type: ignore[attr-defined]
+
     def _do_fault_lab(self) -> None:
         self.docks["faults"].show()
         self.docks["faults"].raise_()
@@ -556,6 +579,7 @@ class MainWindow(QMainWindow):
         self.arrangement.close()
         self.store.save_layout(self.saveGeometry(), self.arrangement.kept(), self.arrangement.workspace.id)
         self.dialogs.close_all()
+        self.breakpoints.close()
         self.recordings.close()
         self.log.close()
         super().closeEvent(event)

@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import QByteArray, QSettings
 
-SCHEMA = 2
+SCHEMA = 3
 """Raise it when docks or their names change: an older layout is then forgotten, not misread."""
 
 

@@ -430,6 +430,10 @@ QHeaderView::section {
 }
 QTableView, QListView, QTreeView { background: @base@; alternate-background-color: @alternate@; border: none; }
 QAbstractItemView { outline: none; }
+QTableView::indicator {
+    width: @tick@px; height: @tick@px; border: 1px solid @text2@; border-radius: 3px; background: @base@;
+}
+QTableView::indicator:checked { background: @accent@; border-color: @accent@; image: url("@icons@/tick.svg"); }
 QTableCornerButton::section { background: @alternate@; border: none; }
 
 QScrollBar:vertical { background: transparent; width: 9px; margin: 0; }

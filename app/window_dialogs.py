@@ -9,12 +9,13 @@ from app.controls import Controls
 from app.dialogs.help_viewer import HelpViewer
 from app.dialogs.log_view import LogView
 from app.dialogs.model_chooser import ModelChooser
+from app.dialogs.note_editor import NoteEditor
 from app.dialogs.prompt_editor import PromptEditor
 from app.dialogs.shortcut_sheet import ShortcutSheet
 from app.messages import MessageLog
 from app.session import Session
 
-_SHEETS = ("models", "prompt", "go", "about")
+_SHEETS = ("note", "models", "prompt", "go", "about")
 """These belong to the window alone; the others may stand beside it."""
 
 
@@ -106,6 +107,22 @@ class WindowDialogs(QObject):
 
     def _on_round(self, index: int) -> None:
         self._session.view.select(index)
+
+    def note(self) -> None:
+        view = self._session.view
+        if view.run is None or view.round_index < 0:
+            return
+        number = view.round_index
+        dialog = NoteEditor(view.run, number, view.run.marks.get(number, ""), self._window)
+        dialog.accepted.connect(self._on_note)
+        self._open("note", dialog)
+
+    def _on_note(self) -> None:
+        dialog = self.by_name["note"]
+        assert isinstance(dialog, NoteEditor)
+        view = self._session.view
+        if dialog.run is view.run:
+            view.mark(dialog.round, dialog.note())
 
     def messages(self) -> None:
         self._open("log", LogView(self._log, self._window))

@@ -81,14 +81,17 @@ def _gutter(width: int) -> int:
 def _share_rows(window: QMainWindow, docks: Docks, height: int, acceptance: int) -> int:
     """Give the panels along the bottom their height, and what is left to those above; gives it."""
     lh = theme.line_height()
-    below = {"kv": round((3 if height < 44 * lh else 4.6) * lh), "acceptance": acceptance * lh}
-    above = height - sum(below.values()) - 2 * SPLITTER
+    low = height < 44 * lh
+    below = {"kv": round((3 if low else 4.6) * lh), "acceptance": acceptance * lh}
+    # With the title. A low window leaves the strip alone, without glyphs and numbers.
+    below["timeline"] = round((2.8 if low else 4.9) * lh)
+    above = height - sum(below.values()) - 3 * SPLITTER
     _share(window, docks, {"rounds": above, **below}, _VERTICAL)
     return above
 
 
 def _place_inspect(window: QMainWindow, docks: Docks, narrow: bool) -> None:
-    _add(window, docks["rounds"], docks["kv"], docks["acceptance"])
+    _add(window, docks["rounds"], docks["kv"], docks["acceptance"], docks["timeline"])
     window.splitDockWidget(docks["rounds"], docks["stream"], _HORIZONTAL)
     window.splitDockWidget(docks["stream"], docks["round"], _VERTICAL)
     window.splitDockWidget(docks["round"], docks["distributions"], _VERTICAL)
@@ -114,7 +117,7 @@ def _share_inspect(window: QMainWindow, docks: Docks, width: int, height: int) -
 
 
 def _place_debug(window: QMainWindow, docks: Docks, narrow: bool) -> None:
-    _add(window, docks["rounds"], docks["kv"], docks["acceptance"])
+    _add(window, docks["rounds"], docks["kv"], docks["acceptance"], docks["timeline"])
     window.splitDockWidget(docks["rounds"], docks["ledger"], _HORIZONTAL)
     if narrow:
         window.splitDockWidget(docks["ledger"], docks["invariants"], _HORIZONTAL)
@@ -124,7 +127,8 @@ def _place_debug(window: QMainWindow, docks: Docks, narrow: bool) -> None:
         window.splitDockWidget(docks["layers"], docks["invariants"], _VERTICAL)
     window.tabifyDockWidget(docks["invariants"], docks["log"])
     window.tabifyDockWidget(docks["log"], docks["meters"])
-    window.tabifyDockWidget(docks["meters"], docks["faults"])
+    window.tabifyDockWidget(docks["meters"], docks["breakpoints"])
+    window.tabifyDockWidget(docks["breakpoints"], docks["faults"])
 
 
 def _share_debug(window: QMainWindow, docks: Docks, width: int, height: int) -> None:
@@ -147,7 +151,10 @@ WORKSPACES = {
             id="inspect",
             title="Inspect",
             about="What was drafted, what was kept, and why",
-            docks=("rounds", "stream", "round", "distributions", "residual", "meters", "what-if", "kv", "acceptance"),
+            docks=(
+                *("rounds", "stream", "round", "distributions", "residual", "meters", "what-if"),
+                *("kv", "acceptance", "timeline"),
+            ),
             folds=("distributions", "residual"),
             front=("residual", "distributions"),
             behind="distributions",
@@ -158,7 +165,10 @@ WORKSPACES = {
             id="debug",
             title="Debug",
             about="What both caches hold, what they should, and where it first went wrong",
-            docks=("rounds", "ledger", "layers", "invariants", "log", "meters", "faults", "kv", "acceptance"),
+            docks=(
+                *("rounds", "ledger", "layers", "invariants", "log", "meters", "breakpoints", "faults"),
+                *("kv", "acceptance", "timeline"),
+            ),
             folds=("invariants", "layers"),
             front=("invariants",),
             behind="ledger",

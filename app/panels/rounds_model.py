@@ -1,4 +1,4 @@
-"""The rounds of the run shown as a table model: one row a round, read from the recording only when asked for."""
+"""The rounds of the run shown as a table model: one row a round that the filter lets through, read when asked for."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
 from app.format import duration, plural, probability, visible_text
 from app.panels.chips import plain_tip
 from engine.columns import outcome_of
 from engine.recording import RecordedRun
+from engine.round_filter import RoundFilter
 from engine.rounds import Round
 
 Index = QModelIndex | QPersistentModelIndex
@@ -29,7 +32,7 @@ class Column:
 
 
 COLUMNS = (
-    Column("mark", "", "The round under the cursor"),
+    Column("mark", "", "The round under the cursor, breakpoints and marks"),
     Column("index", "#", "Round number, from 0", right=True),
     Column("drafts", "drafts", "One square a draft: filled accepted, crossed rejected, hollow not tested"),
     Column("drafted", "k", "Tokens drafted", right=True),
@@ -56,28 +59,72 @@ def outcome_words(record: Round) -> str:
 
 
 class RoundsModel(QAbstractTableModel):
-    """Rows are rounds; `sync` makes the rows that have come known."""
+    """Rows are rounds, those that `filter` lets through; `sync` makes the rows that have come known."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.run: RecordedRun | None = None
+        self.filter: RoundFilter | None = None
         self._rows = 0
+        self._seen = 0  # rounds that were looked at
+        self._numbers: npt.NDArray[np.int64] = np.zeros(0, np.int64)  # of the rows, with room to grow; filtered only
 
     def set_run(self, run: RecordedRun | None) -> None:
         """Show another run."""
         self.beginResetModel()
-        self.run, self._rows = run, len(run) if run is not None else 0
+        self.run = run
+        self._start_over()
         self.endResetModel()
 
+    def set_filter(self, wanted: RoundFilter | None) -> None:
+        """Let only these rounds through; None: all."""
+        self.beginResetModel()
+        self.filter = wanted
+        self._start_over()
+        self.endResetModel()
+
+    def _start_over(self) -> None:
+        self._rows = self._seen = 0
+        self._rows = self._look_on()
+
+    def _look_on(self) -> int:
+        """Look at the rounds that are new, and at no others; gives the number of rows there are now."""
+        if self.run is None:
+            return 0
+        start, self._seen = self._seen, len(self.run)
+        if self.filter is None:
+            return self._seen
+        found = self.filter.matches(self.run, start)
+        rows = self._rows + len(found)
+        if rows > len(self._numbers):
+            self._numbers = np.concatenate([self._numbers[: self._rows], np.zeros(rows + 256, np.int64)])
+        self._numbers[self._rows : rows] = found
+        return rows
+
     def sync(self) -> bool:
-        """Tell the view about new rounds; True if there were any."""
-        count = len(self.run) if self.run is not None else 0
-        if count <= self._rows:
+        """Tell the view about new rows; True if there were any."""
+        rows = self._look_on()
+        if rows <= self._rows:
             return False
-        self.beginInsertRows(QModelIndex(), self._rows, count - 1)
-        self._rows = count
+        self.beginInsertRows(QModelIndex(), self._rows, rows - 1)
+        self._rows = rows
         self.endInsertRows()
         return True
+
+    def number(self, row: int) -> int:
+        """The round of a row."""
+        return row if self.filter is None else int(self._numbers[row])
+
+    def row_of(self, number: int) -> int:
+        """The row of a round, -1 if it has none."""
+        row = self.row_from(number)
+        return row if 0 <= row < self._rows and self.number(row) == number else -1
+
+    def row_from(self, number: int) -> int:
+        """The first row of that round or a later one; the number of rows if there is none."""
+        if self.filter is None:
+            return min(number, self._rows)
+        return int(np.searchsorted(self._numbers[: self._rows], number))
 
     def rowCount(self, parent: Index = _ROOT) -> int:
         return 0 if parent.isValid() else self._rows
@@ -87,7 +134,7 @@ class RoundsModel(QAbstractTableModel):
 
     def record(self, row: int) -> Round | None:
         """The round of a row."""
-        return self.run[row] if self.run is not None and 0 <= row < self._rows else None
+        return self.run[self.number(row)] if self.run is not None and 0 <= row < self._rows else None
 
     def text(self, row: int, key: str) -> str:
         """What a cell says, as text."""
@@ -113,7 +160,7 @@ class RoundsModel(QAbstractTableModel):
             case "text":
                 return "".join(visible_text(vocabulary, e.token) for e in record.emitted)
             case "sum_min":
-                total = float(self.run.column("sum_min")[row])
+                total = float(self.run.column("sum_min")[record.index])
                 return probability(total / record.tested if record.tested else math.nan)
             case "drift":
                 return str(record.drift)
@@ -132,6 +179,9 @@ class RoundsModel(QAbstractTableModel):
             f"drift {record.drift}, {duration(record.timings.total)}",
             f"emitted {self.text(row, 'text')}",
         ]
+        note = self.run.marks.get(record.index) if self.run is not None else None
+        if note is not None:
+            lines.append(f"marked: {note}" if note else "marked")
         return plain_tip(f"Round {record.index}", lines)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:

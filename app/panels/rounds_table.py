@@ -1,8 +1,8 @@
-"""The rounds table: every round in one line, following the tail until a person scrolls or chooses."""
+"""The rounds table: every round in one line, or those that a filter lets through, following the tail until let go."""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QItemSelectionModel, QPoint, QPointF, QRect, QSize, Qt, Signal
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QAction,
     QColor,
@@ -17,6 +17,7 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPixmap,
+    QPolygonF,
     QResizeEvent,
     QShowEvent,
 )
@@ -35,16 +36,21 @@ from PySide6.QtWidgets import (
 )
 
 from app import theme
+from app.breakpoint_list import BreakpointList
 from app.format import count
 from app.panels.chips import TokenPainter, colour, draw_glyph, glyph_size
+from app.panels.filter_line import FilterLine
 from app.panels.round_axis import RoundAxis
 from app.panels.rounds_model import COLUMNS, KEYS, Index, RoundsModel
+from app.settings_store import SettingsStore
 from app.theme import Palette
 from app.view import View
 from app.workspaces import SPLITTER
+from engine.round_filter import RoundFilter
 from engine.rounds import Round
 
 EMPTY = "Press Run: each round of drafting and testing becomes one line here."
+NO_MATCH = "No round matches the filter. Escape clears it."
 CELL_PAD = 6
 PIP_GAP = 2
 ALWAYS = ("mark", "index", "drafts", "accepted")
@@ -65,6 +71,11 @@ def pip_size(drafts: int) -> tuple[int, int]:
     return (full, PIP_GAP) if drafts <= 8 else (max(full - 4, 5), 1)
 
 
+def dot_size() -> int:
+    """Side of a breakpoint's dot and of a mark's flag."""
+    return max(round(theme.em() * 0.6), 7)
+
+
 class RoundDelegate(QStyledItemDelegate):
     """Paints the cells of the table straight from the record."""
 
@@ -73,6 +84,8 @@ class RoundDelegate(QStyledItemDelegate):
         self._model = model
         self.cursor_row = -1
         """The row that is marked as the cursor's."""
+        self.dots: frozenset[int] = frozenset()
+        """Rounds with a breakpoint."""
         self.tokens = TokenPainter()
         self._regular = theme.mono_font(0.92)
         self._bold = theme.mono_font(0.92, 600)
@@ -99,8 +112,7 @@ class RoundDelegate(QStyledItemDelegate):
             back = colours.selection
         painter.fillRect(area, colour(back))
         if key == "mark":
-            if is_cursor:
-                self._centre_glyph(painter, area, "play", colours.accent)
+            self._mark(painter, area, record.index, is_cursor)
         elif key == "drafts":
             self._pips(painter, area, record)
         elif key == "last":
@@ -125,6 +137,24 @@ class RoundDelegate(QStyledItemDelegate):
                 self._model.text(row, key), Qt.TextElideMode.ElideRight, inner.width()
             )
             painter.drawText(inner, Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextSingleLine, text)
+
+    def _mark(self, painter: QPainter, area: QRect, number: int, is_cursor: bool) -> None:
+        """A breakpoint's dot, then a mark's flag or, where there is none, the cursor: its row is tinted anyway."""
+        colours, run, dot = self.tokens.colours, self._model.run, dot_size()
+        middle, left = area.top() + area.height() / 2, area.left() + 3
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        if number in self.dots:
+            painter.setBrush(colour(colours.danger))
+            painter.drawEllipse(QRectF(left, middle - dot / 2, dot, dot))
+        if run is not None and number in run.marks:
+            painter.setBrush(colour(colours.accent))
+            left, half = left + dot + 3, dot / 2
+            corners = ((left, -half), (left + dot, -half), (left + half, half))
+            painter.drawPolygon(QPolygonF([QPointF(x, middle + y) for x, y in corners]))
+        elif is_cursor:
+            rest = area.adjusted(dot + 4, 0, 0, 0)
+            self._centre_glyph(painter, rest, "play", colours.accent)
 
     def _number(self, painter: QPainter, area: QRect, text: str, ink: str, font: QFont) -> None:
         painter.setFont(font)
@@ -202,6 +232,7 @@ class _Table(QTableView):
         self.setItemDelegate(delegate)
         self._pictures: dict[int, QPixmap] = {}
         self._drawn_for: tuple[Cells, float] = ((), 0.0)
+        self.sentence = EMPTY
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
@@ -242,7 +273,7 @@ class _Table(QTableView):
             painter.setFont(theme.ui_font())
             painter.setPen(QColor(theme.current().text2))
             area = self.viewport().rect().adjusted(8, 8, -8, -8)
-            painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, EMPTY)
+            painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, self.sentence)
 
     def _paint_rows(self, painter: QPainter, area: QRect, rows: int) -> None:
         """Rows from pictures kept of them: a round doesn't change, so only those that are new are drawn."""
@@ -304,6 +335,10 @@ class RoundsTablePanel(QWidget):
         self._widest_k = 0
         self._moves = view.moves
         self._fitted = (0, False)
+        self._marks: dict[int, str] = {}
+        self._breakpoints: BreakpointList | None = None
+        self.row_actions: list[QAction] = []
+        """What the menu of a row offers besides copying."""
         self.setObjectName("rounds-table")
         self.setAccessibleName("Rounds")
         self.model = RoundsModel(self)
@@ -313,7 +348,12 @@ class RoundsTablePanel(QWidget):
         self.setFocusProxy(self.table)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.table)
+        layout.setSpacing(0)
+        self.filter = FilterLine(self)
+        layout.addWidget(self.filter)
+        layout.addWidget(self.table, 1)
+        self.filter.changed.connect(self._on_filter)
+        self.filter.left.connect(self.table.setFocus)
         self.table.installEventFilter(self)
         self.table.resized.connect(self._fit_columns)
         head = self.table.horizontalHeader()
@@ -329,13 +369,29 @@ class RoundsTablePanel(QWidget):
     # What the dock asks
 
     def title_context(self) -> str:
-        """`26 of 26`: rounds listed, of rounds recorded."""
+        """`12 of 180`: rounds that the filter lets through, of those recorded."""
         return self._title
 
     def restyle(self, colours: Palette) -> None:
         """Use other colours."""
         self.delegate.tokens.restyle(colours)
         self.table.forget_pictures()
+        self.filter.restyle()
+
+    def keep_filters(self, store: SettingsStore) -> None:
+        """Offer the filters that are kept there, and keep new ones."""
+        self.filter.keep_in(store)
+
+    def follow_breakpoints(self, breakpoints: BreakpointList) -> None:
+        """Show the dots of these."""
+        self._breakpoints = breakpoints
+        breakpoints.changed.connect(self._show_dots)
+        self._show_dots()
+
+    def focus_filter(self) -> None:
+        """Write a filter."""
+        self.filter.edit.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.filter.edit.selectAll()
 
     def _on_theme(self) -> None:
         self.restyle(theme.current())
@@ -344,7 +400,7 @@ class RoundsTablePanel(QWidget):
         return QSize(self._width_of(("mark", "index", "drafts", "accepted", "last", "sum_min")), theme.em() * 30)
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(self._width_of(ALWAYS), (theme.line_height() + 4) * 4)
+        return QSize(self._width_of(ALWAYS), (theme.line_height() + 4) * 4 + self.filter.edit.sizeHint().height())
 
     # Columns
 
@@ -352,9 +408,9 @@ class RoundsTablePanel(QWidget):
         digit = self.delegate._metrics.horizontalAdvance("0")
         title = QFontMetrics(theme.ui_font(0.85)).horizontalAdvance(COLUMNS[KEYS.index(key)].title)
         side, gap = pip_size(self._widest_k)
-        rows = max(self.model.rowCount(), 1000)
+        rows = max(self._rounds(), 1000)
         need = {
-            "mark": glyph_size(),
+            "mark": dot_size() + glyph_size() - 4,
             "index": digit * len(str(rows)),
             "drafts": max(self._widest_k, 4) * (side + gap),
             "drafted": 2 * digit,
@@ -400,7 +456,10 @@ class RoundsTablePanel(QWidget):
     def _needs(self) -> tuple[int, bool]:
         """What the columns' widths depend on besides the panel's: digits of a round number, and drift in the run."""
         run = self.model.run
-        return len(str(max(self.model.rowCount(), 1000))), run is not None and run.first_drift is not None
+        return len(str(max(self._rounds(), 1000))), run is not None and run.first_drift is not None
+
+    def _rounds(self) -> int:
+        return len(self.model.run) if self.model.run is not None else 0
 
     def _fit_columns(self) -> None:
         self._fitted = self._needs()
@@ -449,6 +508,8 @@ class RoundsTablePanel(QWidget):
         run = self._view.run
         self.delegate.tokens.set_vocabulary(run.header.vocabulary if run is not None else None)
         self.model.set_run(run)
+        self._marks = dict(run.marks) if run is not None else {}
+        self._show_dots()
         self.table.forget_pictures()
         self._widest_k = run.header.settings.num_draft_tokens if run is not None else 0
         self._fit_columns()
@@ -462,23 +523,58 @@ class RoundsTablePanel(QWidget):
             self._set_title()
 
     def _refresh(self, moved: bool = False) -> None:
-        self.model.sync()
+        self._look_at_marks()
+        if self.model.sync() and self._breakpoints is not None and self._breakpoints.points:
+            self._show_dots()  # a round has come that carries one
         if self._needs() != self._fitted:
             self._fit_columns()
+        self.table.sentence = NO_MATCH if self.model.filter is not None and self._rounds() else EMPTY
         self._set_title()
         self._show_cursor(scroll=moved)
 
+    def _look_at_marks(self) -> None:
+        run = self._view.run
+        marks = run.marks if run is not None else {}
+        if marks != self._marks:
+            self._marks = dict(marks)
+            self.table.forget_pictures()
+            if self.model.filter is not None and "marked" in self.model.filter.line:
+                self._on_filter(self.model.filter)
+
+    def _show_dots(self) -> None:
+        run = self._view.run
+        known = self._breakpoints is not None and run is not None
+        dots = frozenset(self._breakpoints.dots(run) if known else ())  # type: ignore[union-attr, arg-type]
+        if dots != self.delegate.dots:
+            self.delegate.dots = dots
+            self.table.forget_pictures()
+
+    def _on_filter(self, wanted: RoundFilter | None) -> None:
+        self.model.set_filter(wanted)
+        self.table.forget_pictures()
+        self._refresh(moved=True)
+
     def _set_title(self) -> None:
         run = self._view.run
-        title = f"{count(len(run))} of {count(len(run))}" if run is not None else ""
+        if run is not None and not self.isVisible():
+            self.model.sync()
+        title = f"{count(self.model.rowCount())} of {count(len(run))}" if run is not None else ""
         if title != self._title:
             self._title = title
             self.title_changed.emit()
 
     def _show_cursor(self, scroll: bool) -> None:
         """Make the view's round the current row."""
-        row = self.delegate.cursor_row = self._view.round_index
-        if not self.isVisible() or not 0 <= row < self.model.rowCount():
+        row = self.delegate.cursor_row = self.model.row_of(self._view.round_index)
+        if not self.isVisible() or row < 0:
+            if self.table.currentIndex().isValid():
+                # The filter leaves the round out: no other one shall look as if it were shown.
+                self.table.setCurrentIndex(QModelIndex())
+            if self.isVisible() and self._view.live:
+                self.table.scrollToBottom()
+            elif self.isVisible() and scroll and self.model.rowCount():
+                near = min(max(self.model.row_from(self._view.round_index), 0), self.model.rowCount() - 1)
+                self.table.scrollTo(self.model.index(near, 1))
             self.table.viewport().update()
             return
         index = self.model.index(row, 1)
@@ -492,8 +588,8 @@ class RoundsTablePanel(QWidget):
         self.table.viewport().update()
 
     def _on_current_row(self, current: Index, previous: Index) -> None:
-        if current.isValid() and current.row() != self._view.round_index:
-            self._view.select(current.row())
+        if current.isValid() and self.model.number(current.row()) != self._view.round_index:
+            self._view.select(self.model.number(current.row()))
 
     def _on_user_scroll(self) -> None:
         """Scrolling away from the tail of a run that goes on lets go of it, as a click does."""
@@ -522,11 +618,17 @@ class RoundsTablePanel(QWidget):
             if event.key() == Qt.Key.Key_End and not event.modifiers():
                 self._view.follow_tail()
                 return True
+            if event.key() == Qt.Key.Key_Escape and self.filter.edit.text():
+                self.filter.set_line("")
+                return True
         return super().eventFilter(watched, event)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         menu = QMenu(self)
         menu.addAction("Copy Rows", self.copy).setEnabled(bool(self.selected_rows()))
+        if self.row_actions:
+            menu.addSeparator()
+            menu.addActions(self.row_actions)
         menu.exec(event.globalPos())
         menu.deleteLater()
 

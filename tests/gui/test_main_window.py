@@ -184,7 +184,7 @@ def test_no_dock_is_cut_off_or_lies_over_another(qtbot: QtBot, open_window: Open
             assert not any(area.intersects(other) for other in areas[:i]), visible[i].objectName()
             least = visible[i].widget().minimumSizeHint()
             assert visible[i].widget().height() >= least.height(), visible[i].objectName()
-        assert len(visible) == (7 if size[0] > 1100 else 6)
+        assert len(visible) == (8 if size[0] > 1100 else 7)
         window.close()
 
 
