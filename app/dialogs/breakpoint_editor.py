@@ -105,6 +105,7 @@ class BreakpointEditor(QDialog):
         self._column.setSpacing(6)
         self.more = QPushButton("And…")
         self.more.setToolTip("Join another condition")
+        self.more.setAutoDefault(False)
         self.more.clicked.connect(self._on_more)
         self.about = QLabel()
         self.about.setForegroundRole(QPalette.ColorRole.PlaceholderText)
@@ -131,6 +132,7 @@ class BreakpointEditor(QDialog):
         self.setMinimumWidth(theme.em() * 38)
         for condition in point.conditions if point is not None else (None,):
             self._add(condition)
+        self.rows[0].kind.setFocus()
         self._refresh()
 
     def _add(self, condition: Condition | None) -> None:
@@ -168,13 +170,13 @@ class BreakpointEditor(QDialog):
             except ValueError:
                 theme.mark(row.value, "invalid", bool(row.value.text()))
         self.more.setEnabled(len(self.rows) < MOST)
-        about = "; ".join(f"{KINDS[row.kind.currentData()].about}" for row in self.rows)
+        about = ". ".join(dict.fromkeys(KINDS[row.kind.currentData()].about for row in self.rows))
         drafts = sum(KINDS[row.kind.currentData()].of_draft is not None for row in self.rows) > 1
         text = f"{about}." + (" All at one and the same draft." if drafts else "")
         try:
             self.breakpoint()
         except ValueError as error:
-            text = f"{text}\n{str(error)[:1].upper()}{str(error)[1:]}."
+            text = f"{text}\n{error}"
             self.ok.setEnabled(False)
         else:
             self.ok.setEnabled(True)

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 
 from app import theme
 from app.breakpoint_list import BreakpointList
-from app.format import count, plural, visible_string
+from app.format import count, visible_string
 from app.panels.chips import plain_tip
 from app.panels.help_button import HelpButton
 from app.panels.title_controls import draw_sentence, shelve, title_height
@@ -105,7 +105,7 @@ class BreakpointsPanel(QWidget):
     # What the dock asks
 
     def title_context(self) -> str:
-        """`3, 1 off`."""
+        """`3 on, 1 off`."""
         return self._context
 
     def title_widgets(self) -> list[QWidget]:
@@ -156,7 +156,7 @@ class BreakpointsPanel(QWidget):
             self.table.selectRow(min(chosen, len(points) - 1))
         self.table.setVisible(bool(points))
         off = sum(not point.enabled for point in points)
-        context = f"{plural(len(points), 'breakpoint')}, {off} off" if off else ""
+        context = f"{count(len(points) - off)} on, {count(off)} off" if points else ""
         if context != self._context:
             self._context = context
             self.title_changed.emit()
