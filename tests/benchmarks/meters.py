@@ -15,6 +15,7 @@ import itertools
 import json
 import math
 import re
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -316,9 +317,9 @@ def tables(results: dict[str, Row]) -> str:
         ]
     for row in unseen:
         broken = [at for at in row["first_broken"] if at is not None]
-        named = "nothing here" if len(broken) < row["runs"] else f"the invariants, in round {_span(broken)}"
+        named = "nothing here" if len(broken) < row["runs"] else f"the invariants, from round {_span(broken)}"
         lines.append(f"| {row['fault']} | {row['where']} | {row['runs']} | {row['limit']:,} | {row['why']} | {named} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(line if line.startswith("|") else textwrap.fill(line, 120) for line in lines) + "\n"
 
 
 def _span(values: list[int]) -> str:
