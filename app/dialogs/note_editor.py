@@ -25,7 +25,10 @@ class NoteEditor(QDialog):
         self.edit.setPlainText(note)
         self.edit.selectAll()
         self.edit.installEventFilter(self)
-        about = QLabel("The note marks the round. It is kept with the run; Ctrl+Enter takes it.")
+        about = QLabel(
+            "The note marks the round. It is kept in the recording of a run made in this window; in a recording that "
+            "was opened, until that is closed. Ctrl+Enter takes it."
+        )
         about.setTextFormat(Qt.TextFormat.PlainText)
         about.setWordWrap(True)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel)
