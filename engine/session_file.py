@@ -250,12 +250,15 @@ class SessionWriter:
                 elif self.failure is None:
                     try:
                         _same_file(self.path, file)
+                        # Not before: a file that nothing is written to stays as it is.
+                        connection.execute("PRAGMA journal_mode = WAL")
                         job(connection)
                     except (sqlite3.Error, OSError, SessionFileError, ValueError) as error:
-                        self._fail(error)
+                        self._fail(_cause(error, self.path, file))
                 self._done += 1
-            with contextlib.suppress(sqlite3.Error):  # a reader may have the file open
-                connection.execute("PRAGMA journal_mode = DELETE")  # one file, and nothing beside it
+            if self._done:
+                with contextlib.suppress(sqlite3.Error):  # a reader may have the file open
+                    connection.execute("PRAGMA journal_mode = DELETE")  # one file, and nothing beside it
         finally:
             connection.close()
 
@@ -302,7 +305,6 @@ def _open_to_write(path: Path) -> tuple[sqlite3.Connection, int]:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         if not tables and not application:
-            connection.execute("PRAGMA journal_mode = WAL")
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -312,7 +314,6 @@ def _open_to_write(path: Path) -> tuple[sqlite3.Connection, int]:
                 layout = json.dumps(layout_of(Round, RunHeader, RunEnd, ContentCheck, Vocabulary))
                 connection.execute("INSERT INTO meta VALUES ('layout', ?)", (layout,))
         _check_schema(connection, path)
-        connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         _same_layout(connection, path)
         (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM runs").fetchone()
@@ -340,6 +341,15 @@ def _same_file(path: Path, before: os.stat_result) -> None:
         raise SessionFileError(f"{path} was removed") from None
     if (now.st_ino, now.st_dev) != (before.st_ino, before.st_dev):
         raise SessionFileError(f"{path} was replaced by another file")
+
+
+def _cause(error: Exception, path: Path, file: os.stat_result) -> Exception:
+    """SQLite calls a file that has lost its name read-only: say what happened to it instead."""
+    try:
+        _same_file(path, file)
+    except (OSError, SessionFileError) as cause:
+        return cause
+    return error
 
 
 def _words(error: Exception, path: Path) -> str:
