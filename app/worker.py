@@ -568,6 +568,7 @@ class _Run:
         self.can_check = False
         self._generator: Any = None
         self._checker: Checker | None = None
+        self._before: Round | None = None
         self._began = time.perf_counter()
 
     def start(self, room: Any, prompt: str | Sequence[int], settings: Settings) -> None:
@@ -588,6 +589,8 @@ class _Run:
         self.deliver(self.header)
         for record in fork.rounds:
             self.deliver(record)
+            self._checker.see(record)
+            self._before = record
 
     def _repeated(self, done: int, total: int) -> bool:
         self.post("progress", ("Repeating the recorded rounds", done, total))
@@ -599,7 +602,7 @@ class _Run:
 
     def rounds(self) -> Iterator[Round]:
         """Deliver round after round until the run ends by itself or is stopped."""
-        source, before = self._generator.rounds(), None
+        source = self._generator.rounds()
         while self._generator.end is None:
             if not self.gate.pass_boundary(self._check_as_asked):
                 self._generator.cancel()
@@ -610,8 +613,8 @@ class _Run:
                 return
             self.deliver(record)
             self._check_breakpoints(record)
-            self.gate.watch(record, before)
-            before, self.can_check = record, True
+            self.gate.watch(record, self._before)
+            self._before, self.can_check = record, True
             self._check_in_turn(record)
             yield record
 

@@ -238,3 +238,26 @@ def test_the_status_bar_says_which_was_hit(qtbot, open_window: Opener) -> None:
     qtbot.waitUntil(lambda: window.session.state == "paused", timeout=5000)
     assert window.status.items["state"].text() == "Paused: breakpoint 'round 3' hit in round 3"
     assert window.docks["breakpoints"].widget().table.item(0, 1).text().strip() == "1"
+
+
+@pytest.mark.parametrize("how", ["breakpoint", "run to"])
+def test_a_fork_goes_on_from_the_rounds_that_it_repeats(qtbot, session: Session, points, how: str) -> None:
+    faulty = dataclasses.replace(SETTINGS, rewind="drop-debt")
+    drift = [record.drift for record in toy_run(60, rewind="drop-debt")]
+    at = next(number for number in range(1, 60) if drift[number] == drift[number - 1] != 0)
+    changes = next(number for number in range(at, 60) if drift[number] not in (0, drift[number - 1]))
+    session.start_run(PROMPT, faulty, pause_after=at)
+    run = wait(qtbot, session, "paused")
+    session.stop()
+    wait(qtbot, session, "ready")
+    session.set_pace(0.05)
+    if how == "breakpoint":
+        points.add(Breakpoint((Condition("drift"),)))
+    session.fork(run, at, faulty)
+    if how == "run to":
+        session.run_to("drift")
+    forked = wait(qtbot, session, "paused")
+    assert forked is not run
+    assert len(forked) == changes + 1, "a drift that was there before the fork is no news"
+    session.stop()
+    wait(qtbot, session, "ready")
