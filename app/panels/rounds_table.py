@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import (
+    QItemSelectionModel,
+    QModelIndex,
+    QPoint,
+    QPointF,
+    QRect,
+    QRectF,
+    QSignalBlocker,
+    QSize,
+    Qt,
+    Signal,
+)
 from PySide6.QtGui import (
     QAction,
     QColor,
     QContextMenuEvent,
+    QFocusEvent,
     QFont,
     QFontMetrics,
     QFontMetricsF,
@@ -259,6 +271,16 @@ class _Table(QTableView):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.resized.emit()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Without a current row Qt would choose the first one; nobody has."""
+        if self.currentIndex().isValid():
+            super().focusInEvent(event)
+            return
+        with QSignalBlocker(self.selectionModel()):
+            super().focusInEvent(event)
+            self.selectionModel().clear()
+        self.viewport().update()
 
     def forget_pictures(self) -> None:
         """Draw every row anew: what they show, or how, is another."""
@@ -600,6 +622,13 @@ class RoundsTablePanel(QWidget):
             self._view.select(self._view.round_index, self._view.position)
             bar.setSliderPosition(place)
 
+    def _enter_rows(self, down: bool) -> None:
+        """From a round that the filter leaves out to the next one, or the one before, that it lets through."""
+        row, rows = self.model.row_from(self._view.round_index), self.model.rowCount()
+        row = row if down else row - 1
+        if 0 <= row < rows:
+            self._view.select(self.model.number(row))
+
     def selected_rows(self) -> list[int]:
         """Rows chosen, in order."""
         return sorted(index.row() for index in self.table.selectionModel().selectedRows(1))
@@ -617,6 +646,9 @@ class RoundsTablePanel(QWidget):
                 return True
             if event.key() == Qt.Key.Key_End and not event.modifiers():
                 self._view.follow_tail()
+                return True
+            if event.key() in (Qt.Key.Key_Up, Qt.Key.Key_Down) and self.delegate.cursor_row < 0:
+                self._enter_rows(event.key() == Qt.Key.Key_Down)
                 return True
             if event.key() == Qt.Key.Key_Escape and self.filter.edit.text():
                 self.filter.set_line("")

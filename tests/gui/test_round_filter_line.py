@@ -151,6 +151,31 @@ def test_it_stays_live_and_tests_new_rounds_only(panel: RoundsTablePanel, view: 
     assert bar.value() == bar.maximum() > 0
 
 
+def test_a_round_that_is_left_out_is_no_reason_to_choose_another(qtbot, panel: RoundsTablePanel, view: View) -> None:
+    run, source = RecordedRun(fake_header()), FakeRounds(distributions=False)
+    while len(run) < 40 or run[len(run) - 1].rejected_at is not None:
+        run.append(source.next())
+    view.show_run(run)
+    last = len(run) - 1
+    panel.filter.set_line("outcome:rejected")
+    numbers = shown(panel)
+    assert last not in numbers
+    panel.activateWindow()
+    panel.filter.edit.setFocus()
+    qtbot.waitUntil(panel.filter.edit.hasFocus)
+    panel.table.setFocus()
+    assert panel.table.hasFocus()
+    assert (view.live, view.round_index) == (True, last)
+    qtbot.keyClick(panel.table, Qt.Key.Key_Down)
+    assert (view.live, view.round_index) == (True, last), "there is none below"
+    qtbot.keyClick(panel.table, Qt.Key.Key_Up)
+    assert view.round_index == numbers[-1]
+    missing = next(number for number in range(10, last) if number not in numbers)
+    view.select(missing)
+    qtbot.keyClick(panel.table, Qt.Key.Key_Down)
+    assert view.round_index == next(number for number in numbers if number > missing)
+
+
 def test_nothing_that_matches_says_so(panel: RoundsTablePanel, view: View) -> None:
     assert panel.table.sentence == EMPTY
     view.show_run(fake_run(20))
