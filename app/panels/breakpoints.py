@@ -66,8 +66,9 @@ class BreakpointsPanel(QWidget):
         head.setFixedHeight(theme.line_height() + 5)
         head.setHighlightSections(False)
         head.setSectionsClickable(False)
-        for column, side in ((ON, Qt.AlignmentFlag.AlignLeft), (HITS, Qt.AlignmentFlag.AlignRight)):
-            item = self.table.horizontalHeaderItem(column)
+        for at, side in ((ON, Qt.AlignmentFlag.AlignLeft), (HITS, Qt.AlignmentFlag.AlignRight)):
+            item = self.table.horizontalHeaderItem(at)
+            assert item is not None
             item.setTextAlignment(side | Qt.AlignmentFlag.AlignVCenter)
             item.setFont(theme.ui_font(0.85))
         head.setMinimumSectionSize(1)
