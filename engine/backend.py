@@ -24,6 +24,8 @@ _NAMES = (
 )
 _BRANDS = {"openblas": "OpenBLAS", "flexiblas": "FlexiBLAS", "mkl": "MKL", "blis": "BLIS"}
 _HINT = "install libopenblas0-pthread (Debian, Ubuntu) or openblas-threads (Fedora)"
+TINY = 10_000_000
+_blas_threads: int | None = None  # what OpenBLAS had before `fit_blas_threads` first set it
 _CACHE_LIMIT = 512 * 2**20  # bytes of freed buffers that MLX keeps for reuse
 
 
@@ -92,6 +94,29 @@ except ImportError as error:
 mx.set_cache_limit(_CACHE_LIMIT)
 
 
+def fit_blas_threads(parameters: int) -> None:
+    """Give OpenBLAS one thread for models of fewer than TINY parameters, and all it had for larger ones.
+
+    Tiny products gain nothing from a second thread, which waits busily and takes a core from Python: on two cores a
+    round of the bundled pair took 8 ms with one thread and 9.5 ms with two. OPENBLAS_NUM_THREADS overrules.
+    """
+    global _blas_threads
+    if not is_cpu() or "OPENBLAS_NUM_THREADS" in os.environ or _blas_name() != _BRANDS["openblas"]:
+        return
+    library = ctypes.CDLL(_serving_blas())
+    if _blas_threads is None:
+        _blas_threads = int(library.openblas_get_num_threads())
+    library.openblas_set_num_threads(1 if parameters < TINY else _blas_threads)
+
+
+def _thread_words() -> str:
+    """How many threads OpenBLAS has, where that was decided here and isn't all of them."""
+    if _blas_threads is None:
+        return ""
+    threads = int(ctypes.CDLL(_serving_blas()).openblas_get_num_threads())
+    return "" if threads == _blas_threads else f", {threads} thread"
+
+
 def mlx_version() -> str:
     """The installed version of MLX."""
     return importlib.metadata.version("mlx")
@@ -111,7 +136,7 @@ def describe_backend() -> str:
     """Device and BLAS in use, and what would help: "CPU, OpenBLAS", "GPU, Metal", "CPU, reference BLAS (slow): ..."."""
     if mx.default_device().type == mx.DeviceType.gpu:
         return "GPU, Metal" if mx.metal.is_available() else "GPU, CUDA"
-    return f"CPU, {_blas_name()}"
+    return f"CPU, {_blas_name()}{_thread_words()}"
 
 
 def is_cpu() -> bool:
@@ -124,4 +149,4 @@ def memory_bytes() -> tuple[int, int]:
     return mx.get_active_memory(), mx.get_cache_memory()
 
 
-__all__ = ["describe_backend", "is_cpu", "memory_bytes", "mlx_version", "mx", "nn", "tree_flatten"]
+__all__ = ["describe_backend", "fit_blas_threads", "is_cpu", "memory_bytes", "mlx_version", "mx", "nn", "tree_flatten"]

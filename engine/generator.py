@@ -346,9 +346,9 @@ class SpeculativeGenerator:
         """Refuse to show or emit anything that came from a row nothing can be drawn from."""
         before = len(self.tokens)
         for who, rows in (("draft", k), ("target", int(host["count"]) + 1)):
-            bad = unusable(host[f"{who}_sums"][:rows], host[f"{who}_maxima"][:rows]) if rows else np.zeros(0)
-            if bad.any():
-                raise RoundError(f"non-finite logits at step {before + int(bad.argmax())} ({who})")
+            bad = unusable(host[f"{who}_sums"][:rows].tolist(), host[f"{who}_maxima"][:rows].tolist()) if rows else []
+            if any(bad):
+                raise RoundError(f"non-finite logits at step {before + bad.index(True)} ({who})")
 
     def _emit(self, drafted: list[int], count: int, token: int) -> list[int]:
         """Emit the kept drafts and the token behind them, up to what ends the run."""

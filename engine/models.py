@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from engine import model_files
-from engine.backend import is_cpu, mx, tree_flatten
+from engine.backend import fit_blas_threads, is_cpu, mx, tree_flatten
 from engine.model_files import LoadError
 from engine.rounds import ModelInfo
 from engine.text import Vocabulary
@@ -284,6 +284,7 @@ def load_pair(
 ) -> Pair:
     """Load two folders as a pair (the same folder once), or a target alone; raises LoadError."""
     first = load_model_folder(target, progress)
+    fit_blas_threads(first.info.parameters)
     if draft is None:
         return Pair(first, None, first.notices)
     folder = model_files.folder_path(draft)

@@ -12,9 +12,11 @@ _MASK = 2**64 - 1
 _categorical_rows = mx.compile(mx.vmap(lambda row, key: mx.random.categorical(row, key=key)))
 
 
-def mix(*parts: int) -> int:
-    """A 64-bit hash of whole numbers, order included. Source: the finaliser of SplitMix64 (Steele et al. 2014)."""
-    state = 0
+def mix(*parts: int, state: int = 0) -> int:
+    """A 64-bit hash of whole numbers, order included; `state`: the hash of those that come before.
+
+    Source: the finaliser of SplitMix64 (Steele et al. 2014).
+    """
     for part in parts:
         state = (state + part + 0x9E3779B97F4A7C15) & _MASK
         state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
@@ -27,15 +29,15 @@ class RoundKeys:
     """The keys of one round."""
 
     def __init__(self, seed: int, round_index: int) -> None:
-        self._seed, self._round = seed, round_index
+        self._state = mix(seed, round_index)
 
     def key(self, purpose: int, position: int) -> mx.array:
         """The key (2,) uint32 of one draw; positions count from 0."""
-        return mx.random.key(mix(self._seed, self._round, purpose, position))
+        return mx.random.key(mix(purpose, position, state=self._state))
 
     def keys(self, purpose: int, count: int) -> mx.array:
         """The keys of positions 0..count-1, shape (count, 2)."""
-        hashes = [mix(self._seed, self._round, purpose, position) for position in range(count)]
+        hashes = [mix(purpose, position, state=self._state) for position in range(count)]
         return mx.array([[h >> 32, h & 0xFFFFFFFF] for h in hashes], dtype=mx.uint32).reshape(count, 2)
 
     def uniforms(self, purpose: int, count: int) -> mx.array:

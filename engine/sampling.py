@@ -8,9 +8,8 @@ that normalises. Every stage works on shares of what the stages before it left, 
 from __future__ import annotations
 
 import math
-
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Iterable
+from functools import lru_cache
 
 from engine.backend import mx
 from engine.penalties import ROUNDING, exclude_top_choices, preprocess_logits, xtc_active
@@ -49,9 +48,7 @@ def filter_stages(
         name = "temperature" if settings.temperature < GREEDY_TEMPERATURE else "top-k"
         return [*stages, (name, one_hot(weights))]
     largest = weights  # holds all of the support, for a cheaper sort
-    for name in ORDERS[settings.chain_order]:
-        if not stage_active(name, settings, weights.shape[-1]):
-            continue
+    for name in active_stages(settings, weights.shape[-1]):
         if name == "temperature":
             weights = temper(weights, settings.temperature)
             largest = weights
@@ -68,15 +65,17 @@ def filter_stages(
     return stages
 
 
-def stage_active(name: str, settings: SamplerSettings, vocab_size: int) -> bool:
-    """Whether a stage changes anything: top_k 0 or >= V, top_p 0 or >= 1, min_p 0 and temperature 1 are off."""
-    return {
+@lru_cache
+def active_stages(settings: SamplerSettings, vocab_size: int) -> tuple[str, ...]:
+    """The stages that change anything, in order. Off: top_k 0 or >= V, top_p 0 or >= 1, min_p 0, temperature 1."""
+    active = {
         "temperature": settings.temperature != 1,
         "top-k": 0 < settings.top_k < vocab_size,
         "top-p": 0 < settings.top_p < 1,
         "min-p": settings.min_p > 0,
         "xtc": xtc_active(settings),
-    }[name]
+    }
+    return tuple(name for name in ORDERS[settings.chain_order] if active[name])
 
 
 def temper(weights: mx.array, temperature: float) -> mx.array:
@@ -142,10 +141,10 @@ def row_sums_and_maxima(rows: mx.array) -> tuple[mx.array, mx.array]:
     return mx.sum(rows, axis=-1), mx.max(rows, axis=-1)
 
 
-def unusable(sums: npt.ArrayLike, maxima: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Which rows nothing can be drawn from: NaN or +inf anywhere, or all -inf. Host arrays (...,) in and out."""
+def unusable(sums: Iterable[float], maxima: Iterable[float]) -> list[bool]:
+    """Which rows nothing can be drawn from, of their sums and maxima: NaN or +inf anywhere, or all -inf."""
     # Not every backend's max passes NaN on; a sum does everywhere.
-    return np.isnan(sums) | ~np.isfinite(maxima)
+    return [math.isnan(total) or not math.isfinite(most) for total, most in zip(sums, maxima, strict=True)]
 
 
 def effective_token_distribution(

@@ -81,3 +81,14 @@ def test_device_version_and_memory() -> None:
     held = mx.zeros((256, 1024))
     mx.eval(held)
     assert memory_bytes()[0] >= held.nbytes
+
+
+@linux_cpu
+def test_a_tiny_model_gets_one_blas_thread_and_a_larger_one_all_of_them() -> None:
+    if not describe_backend().startswith("CPU, OpenBLAS") or (os.cpu_count() or 1) < 2:
+        pytest.skip("OpenBLAS with several threads isn't the BLAS in use")
+    code = "from engine.backend import describe_backend as d, fit_blas_threads as fit, TINY\n"
+    code += "print(d()); fit(TINY - 1); print(d()); fit(TINY); print(d())"
+    lines = child(f"import os; os.environ.pop('OPENBLAS_NUM_THREADS', None)\n{code}").splitlines()
+    assert lines == ["CPU, OpenBLAS", "CPU, OpenBLAS, 1 thread", "CPU, OpenBLAS"]
+    assert child(code, OPENBLAS_NUM_THREADS="2").splitlines() == ["CPU, OpenBLAS"] * 3

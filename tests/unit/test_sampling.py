@@ -158,7 +158,7 @@ def test_a_tiny_temperature_in_half_precision_is_greedy(temperature: float, orde
     np.testing.assert_allclose(np.array(probabilities(log_weights))[0], [1, 0, 0])
 
 
-@pytest.mark.parametrize("temperature", [100.0, 1e6, 1e300])
+@pytest.mark.parametrize("temperature", [100.0, 1e6, 3e38])
 def test_a_huge_temperature_flattens_the_support_alone(temperature: float) -> None:
     """R161: about 1/3 each, and a masked token stays masked."""
     logits = mx.concatenate([mx.log(mx.array([[0.5, 0.3, 0.2]])), mx.array([[-mx.inf]])], axis=-1)
@@ -179,16 +179,18 @@ def test_a_draw_needs_a_key() -> None:
         draw(mx.zeros((1, 3)), SamplerSettings(), None)
 
 
+def judged(rows: mx.array) -> list[bool]:
+    sums, maxima = row_sums_and_maxima(rows)
+    return unusable(np.array(sums).ravel().tolist(), np.array(maxima).ravel().tolist())
+
+
 def test_unusable_rows_are_named_and_nan_is_not_hidden() -> None:
     """R155."""
     nan, inf = float("nan"), float("inf")
     rows = mx.array([[nan] * 4, [1, nan, 5, 2], [1, inf, 0, 2], [inf, -inf, 0, 1], [-inf] * 4, [-inf, -inf, 0, -inf]])
-    assert unusable(*row_sums_and_maxima(rows)).tolist() == [True, True, True, True, True, False]
+    assert judged(rows) == [True, True, True, True, True, False]
     for settings in ({"top_k": 2}, {"top_p": 0.5}, {"min_p": 0.1}, {"temperature": 0.0}, {"top_k": 2, "top_p": 0.9}):
-        assert unusable(*row_sums_and_maxima(filter_logits(rows, SamplerSettings(**settings))))[:2].tolist() == [
-            True,
-            True,
-        ], settings
+        assert judged(filter_logits(rows, SamplerSettings(**settings)))[:2] == [True, True], settings
 
 
 def test_xtc_stands_before_or_inside_the_chain() -> None:
@@ -259,7 +261,7 @@ def test_random_settings_keep_the_laws(vocab_size: int) -> None:
         p = np.array(probabilities(log_weights))
         assert {name for name, _ in stages} <= set(STAGES)
         assert mx.array_equal(stages[-1][1], log_weights).item()
-        assert not unusable(*row_sums_and_maxima(log_weights)).any()
+        assert not any(judged(log_weights))
         assert (p[np.arange(3), rows.argmax(-1)] > 0).all()
         np.testing.assert_allclose(p.sum(-1), 1, rtol=1e-5)
         for row in range(3):
