@@ -28,6 +28,9 @@ ALARM = 1e4
 """Evidence at which a meter trips: at most one right run in ten thousand ever gets there."""
 
 
+_LN_10, _LOG10_ALARM = math.log(10), math.log10(ALARM)
+
+
 class Meter:
     """Evidence of a stream of U, each token seen in one or more orders.
 
@@ -52,21 +55,24 @@ class Meter:
             self._log[order] += math.log(BINS * (counts[place] + ALPHA) / (self.n + BINS * ALPHA))
             counts[place] += 1
         self.n += 1
-        self._curve.append(self.log10_evidence)
-        if self.alarm_at is None and self.log10_evidence >= math.log10(ALARM):
+        evidence = self.log10_evidence
+        self._curve.append(evidence)
+        if self.alarm_at is None and evidence >= _LOG10_ALARM:
             self.alarm_at = self.n
 
     @property
     def log10_evidence(self) -> float:
         """log10 of E, the mean over the orders; 0 before the first token."""
+        if len(self._log) == 1:
+            return self._log[0] / _LN_10
         most = max(self._log)
         mean = sum(math.exp(value - most) for value in self._log) / len(self._log)
-        return (most + math.log(mean)) / math.log(10)
+        return (most + math.log(mean)) / _LN_10
 
     @property
     def log10_by_order(self) -> tuple[float, ...]:
         """log10 of each order's own evidence: which of them tells."""
-        return tuple(value / math.log(10) for value in self._log)
+        return tuple(value / _LN_10 for value in self._log)
 
     def state(self) -> dict[str, Any]:
         """Everything but the curve, JSON-ready."""
