@@ -24,6 +24,7 @@ from engine.settings import Settings, SettingsError
 
 FRAME = 0.033  # seconds between two drains at least
 LONGEST_FRAME = 0.1  # and at most, however long painting takes
+LIGHT = 0.001  # seconds of taking rounds in that leave room for panels in the same frame
 PAUSE_PER_WORK = 8  # a frame of cost c comes every 8 c at most, which leaves the interpreter to the engine
 WORK_BUDGET = 0.006  # seconds of work in a frame for taking rounds in and refreshing panels, one of them at least
 DRAIN_BUDGET = 0.005  # seconds of these for taking rounds in at most
@@ -142,6 +143,7 @@ class Session(QObject):
         self._began = 0.0
         self._ended = 0.0
         self._next_frame = 0.0
+        self._put_off = False
         self._frame_timer = QTimer(self)
         self._frame_timer.setSingleShot(True)
         self._frame_timer.setTimerType(Qt.TimerType.PreciseTimer)
@@ -542,8 +544,11 @@ class Session(QObject):
         self._refresh_memory()
         self._refresh_banner()
         if advanced:
+            spent = time.thread_time() - began
+            # A frame takes rounds in or refreshes panels, not both; but panels don't wait for two frames.
+            self._put_off = hurried and not ended and spent > LIGHT and not self._put_off
             over = ended or not hurried
-            self.view.notify_advanced(None if over else max(WORK_BUDGET - (time.thread_time() - began), 0.0))
+            self.view.notify_advanced(None if over else 0.0 if self._put_off else max(WORK_BUDGET - spent, 1e-9))
         for met in hits:
             self.breakpoints_hit.emit(*met)
         for run in ended:

@@ -81,7 +81,7 @@ class View(QObject):
         self._tell(())
 
     def notify_advanced(self, seconds: float | None = None) -> None:
-        """Rounds were appended: follow them if live, and tell the panels once, or as many as `seconds` allow."""
+        """Rounds were appended: follow them if live; tell all panels, or as many as `seconds` allow, 0: none yet."""
         moved = self.live and self._pin_to_tail()
         signals = [self.advanced]
         if moved:
@@ -97,7 +97,8 @@ class View(QObject):
         finally:
             self.telling = False
         self._turns.mark()
-        self._turns.serve(seconds)
+        if seconds != 0:
+            self._turns.serve(seconds)
 
     def select(self, round_index: int, position: int | None = None) -> None:
         """Put the cursor on a round and position (None: the decisive one); the tail is no longer followed."""

@@ -166,10 +166,14 @@ def test_the_view_is_told_at_once_and_the_panels_in_turn(view: View, panels: lis
     notes.clear()
     for wanted in ("changed", "a", "b", "c", "changed"):
         run.append(source.next())
-        view.notify_advanced(0.0)
+        view.notify_advanced(1e-9)
         assert [note for note in notes if "paints" not in note] == ["advanced", "moved", wanted]
         notes.clear()
+    run.append(source.next())
+    view.notify_advanced(0.0)
+    assert notes == ["advanced", "moved"], "with no time at all nobody has a turn"
     assert view.behind
+    notes.clear()
     view.select(2)
     assert notes == ["moved", "changed", "a", "b", "c"], "by hand all of them, whoever's turn it was"
     assert not view.behind
