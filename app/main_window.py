@@ -242,6 +242,8 @@ class MainWindow(QMainWindow):
         page.watch_bug.connect(self._watch_bug)
         page.choose_models.connect(self.dialogs.choose_models)
         page.change_wanted.connect(self._change)
+        page.open_sample.connect(self.session.open_recording)
+        page.open_recording.connect(self.recordings.open_recording)
         self._connect_panels()
         theme.notifier.changed.connect(self._restyle)
 

@@ -24,7 +24,9 @@ from app.bundled import BundledPair, bundled_pair
 from app.format import count
 from app.model_choice import millions
 from app.next_rule import EXPLANATIONS, next_rule
+from app.samples import samples
 from app.session import Session
+from engine.session_file import SUFFIX
 
 _HINTS = (
     ("run", "run"),
@@ -128,12 +130,15 @@ class RunButton(QPushButton):
 
 
 class StartPage(QScrollArea):
-    """Signals: `run_bundled`, `run_toy`, `watch_bug`, `choose_models`; `change_wanted` (live settings to set)."""
+    """Signals: `run_bundled`, `run_toy`, `watch_bug`, `choose_models`, `open_recording`; `open_sample` (its path);
+    `change_wanted` (live settings to set)."""
 
     run_bundled = Signal()
     run_toy = Signal()
     watch_bug = Signal()
     choose_models = Signal()
+    open_sample = Signal(object)
+    open_recording = Signal()
     change_wanted = Signal(dict)
 
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
@@ -180,6 +185,9 @@ class StartPage(QScrollArea):
         left.addStretch(1)
         right.addWidget(_label("This computer", 1.0, 600))
         right.addWidget(self._computer())
+        right.addSpacing(theme.line_height() // 2)
+        right.addWidget(_label("Recordings, no model needed", 1.0, 600))
+        right.addWidget(self._recordings())
         right.addStretch(1)
         columns = QHBoxLayout()
         columns.setSpacing(round(theme.em() * 2.6))
@@ -231,7 +239,7 @@ class StartPage(QScrollArea):
     def _way(self, icon: str, title: str, about: str, button: QPushButton) -> QWidget:
         row = QWidget()
         line = QHBoxLayout(row)
-        line.setContentsMargins(15, 11, 15, 11)
+        line.setContentsMargins(15, 11 if icon else 6, 15, 11 if icon else 6)
         line.setSpacing(14)
         words = QVBoxLayout()
         words.setSpacing(3)
@@ -239,10 +247,26 @@ class StartPage(QScrollArea):
         text = _label(about, 0.96, quiet=True)
         text.setWordWrap(True)
         words.addWidget(text)
-        line.addWidget(_Icon(icon))
+        if icon:
+            line.addWidget(_Icon(icon))
+        else:
+            button.setFixedWidth(round(theme.em() * 6))
         line.addLayout(words, 1)
         line.addWidget(button)
         return row
+
+    def _recordings(self) -> Card:
+        card = Card(split=True)
+        for sample in samples():
+            button = QPushButton("Open")
+            button.setAccessibleDescription(sample.title)
+            button.clicked.connect(lambda _=False, path=sample.path: self.open_sample.emit(path))
+            card.add(self._way("", sample.title, sample.about, button))
+        other = QPushButton("Open…")
+        other.setAccessibleDescription("Your own recording")
+        other.clicked.connect(lambda: self.open_recording.emit())
+        card.add(self._way("", "Your own", f"Any {SUFFIX} file.", other))
+        return card
 
     def _next_run(self) -> Card:
         card = Card()

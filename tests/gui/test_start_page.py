@@ -12,6 +12,8 @@ from pytestqt.qtbot import QtBot
 from app.bundled import BundledPair, bundled_pair
 from app.next_rule import EXPLANATIONS, next_rule
 from app.notices import notices
+from app.samples import samples
+from engine.recording import OpenedSession
 from engine.settings import SamplerSettings, Settings
 from tests.gui.fake_engine import Script
 from tests.gui.windows import Opener
@@ -157,3 +159,34 @@ def test_the_banner_warns_of_what_the_next_run_wont_do(open_window: Opener) -> N
     assert window.banner.notices() == []
     assert not window.session.settings.kill_switch
     assert window.session.settings.rewind == "correct"
+
+
+def test_the_samples_open_without_models(open_window: Opener) -> None:
+    found = samples()
+    assert [sample.path.stem for sample in found] == ["stochastic", "sampler-match", "drift", "fork"]
+    window = open_window()
+    for button in window.start_page.findChildren(QPushButton):
+        if button.text() == "Open" and button.accessibleDescription() == found[2].title:
+            button.click()
+    assert not window._is_starting
+    run = window.session.view.run
+    assert run is not None
+    assert run.first_drift is not None
+    assert run.header.settings.rewind == "legacy-rewind"
+    assert window.session.open_recording(found[3].path)
+    fork = window.session.view.run
+    assert fork is not None
+    assert fork.parent is not None
+    assert fork.parent[1] == 10
+
+
+def test_the_samples_say_nothing_of_the_machine_that_made_them(open_window: Opener) -> None:
+    for sample in samples():
+        opened = OpenedSession(sample.path)
+        for run in opened.runs:
+            assert run.damage is None
+            assert run.end is not None
+            assert len(run) > 10
+            assert [model.path for model in (run.header.target, run.header.draft) if model is not None] == ["", ""]
+            assert list(run)
+        opened.close()
