@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ COLUMNS: dict[str, type] = {
     "main_wrong": np.int64,  # first position that doesn't hold the committed token, -1 if none
     "draft_wrong": np.int64,
     "broken": np.int64,  # 1 where an invariant is broken
+    "refed": np.int64,  # tokens forwarded anew to repair either cache
 }
 
 
@@ -76,6 +78,7 @@ def row_of(record: Round) -> dict[str, float]:
         "seconds": record.timings.total,
         "main_wrong": _or_none(record.main_cache.first_wrong),
         "draft_wrong": _or_none(draft.first_wrong if draft else None),
+        "refed": record.main_cache.refed + (draft.refed if draft else 0),
     }
 
 
@@ -112,10 +115,15 @@ class Columns:
             for name, kind in COLUMNS.items()
         )
 
-    def fill(self, start: int, count: int, data: bytes) -> None:
-        """Put the rows of `to_bytes` where they belong. Raises ValueError if they don't fit."""
-        if len(data) != 8 * count * len(COLUMNS) or not 0 <= start <= start + count <= self._count:
+    def fill(self, start: int, count: int, data: bytes, names: Sequence[str]) -> None:
+        """Put the rows of `to_bytes` where they belong; `names`: the columns that were written, in their order.
+
+        A column that wasn't stays 0. Raises ValueError for data that doesn't fit, or columns of no known name.
+        """
+        if len(data) != 8 * count * len(names) or not 0 <= start <= start + count <= self._count:
             raise ValueError(f"{len(data)} bytes aren't the columns of {count} rounds")
-        for place, (name, kind) in enumerate(COLUMNS.items()):
-            part = np.frombuffer(data, np.dtype(kind).newbyteorder("<"), count, 8 * count * place)
+        if unknown := set(names) - set(COLUMNS):
+            raise ValueError(f"unknown columns: {', '.join(sorted(unknown))[:80]}")
+        for place, name in enumerate(names):
+            part = np.frombuffer(data, np.dtype(COLUMNS[name]).newbyteorder("<"), count, 8 * count * place)
             self._arrays[name][start : start + count] = part

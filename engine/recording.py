@@ -235,7 +235,7 @@ def stored_run(reader: SessionReader, stored: StoredRun) -> RecordedRun:
     run = RecordedRun(stored.header)
     try:
         strips = list(reader.strips(stored.id))
-        _restore(run, strips, stored)
+        _restore(run, strips, stored, reader.columns)
         run.content_checks, run.marks = reader.checks(stored.id), reader.marks(stored.id)
     except (SessionFileError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         run = RecordedRun(stored.header)
@@ -246,16 +246,16 @@ def stored_run(reader: SessionReader, stored: StoredRun) -> RecordedRun:
     return run
 
 
-def _restore(run: RecordedRun, strips: list[Strip], stored: StoredRun) -> None:
+def _restore(run: RecordedRun, strips: list[Strip], stored: StoredRun, names: list[str]) -> None:
     """Fill a run with its strips and the state behind them. Raises ValueError and the like for what doesn't fit."""
     count = 0
     for strip in strips:
-        if strip.first != count or strip.count <= 0 or len(strip.columns) != 8 * strip.count * len(COLUMNS):
+        if strip.first != count or strip.count <= 0 or len(strip.columns) != 8 * strip.count * len(names):
             raise ValueError(f"round {count} is missing")
         count += strip.count
     run._columns = Columns(count)
     for strip in strips:
-        run._columns.fill(strip.first, strip.count, strip.columns)
+        run._columns.fill(strip.first, strip.count, strip.columns, names)
     run.tokens = np.frombuffer(b"".join(strip.tokens for strip in strips), "<i4").tolist()
     emitted, firsts = run._columns["emitted"], run._columns["first_token"]
     if len(run.tokens) != int(emitted.sum()) or not np.array_equal(firsts, np.cumsum(emitted) - emitted):

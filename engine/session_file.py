@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.codec import CodecError, Reader, encode, layout_of
+from engine.columns import COLUMNS
 from engine.rounds import ContentCheck, Round, RunEnd, RunHeader
 from engine.text import Vocabulary
 
@@ -46,6 +47,7 @@ _TABLES = {
 }
 """`id` of rounds, strips and marks: run * ROUNDS + number of the round, or of the first of a strip."""
 
+_COLUMNS = "columns of a strip"  # among the names of records, which have no spaces
 ROUNDS = 2**32
 MOST_BYTES = 2**28
 """No value of a file may be larger, whatever the file says."""
@@ -311,8 +313,7 @@ def _open_to_write(path: Path) -> tuple[sqlite3.Connection, int]:
                 connection.execute(f"PRAGMA user_version = {SCHEMA}")
                 for statement in _TABLES.values():
                     connection.execute(statement)
-                layout = json.dumps(layout_of(Round, RunHeader, RunEnd, ContentCheck, Vocabulary))
-                connection.execute("INSERT INTO meta VALUES ('layout', ?)", (layout,))
+                connection.execute("INSERT INTO meta VALUES ('layout', ?)", (json.dumps(_own_layout()),))
         _check_schema(connection, path)
         connection.execute("PRAGMA synchronous = NORMAL")
         _same_layout(connection, path)
@@ -323,8 +324,13 @@ def _open_to_write(path: Path) -> tuple[sqlite3.Connection, int]:
     return connection, int(last) + 1
 
 
+def _own_layout() -> dict[str, list[str]]:
+    """The fields of every record and the columns of a strip, in the order in which this version writes them."""
+    return layout_of(Round, RunHeader, RunEnd, ContentCheck, Vocabulary) | {_COLUMNS: list(COLUMNS)}
+
+
 def _same_layout(connection: sqlite3.Connection, path: Path) -> None:
-    if _layout(connection) != layout_of(Round, RunHeader, RunEnd, ContentCheck, Vocabulary):
+    if _layout(connection) != _own_layout():
         raise SessionFileError(f"{path} was recorded by another version of Draftscope: record into a new file")
 
 
@@ -387,7 +393,10 @@ class SessionReader:
                 _configure(self._connection)
                 self._connection.execute("PRAGMA query_only = ON")
                 _check_schema(self._connection, path)
-                self._reader = Reader(_checked_layout(_layout(self._connection)))
+                layout = _checked_layout(_layout(self._connection))
+                self.columns = layout.pop(_COLUMNS)
+                """The columns of a strip, in their order."""
+                self._reader = Reader(layout)
             except BaseException:
                 self._connection.close()
                 raise
@@ -492,9 +501,15 @@ def _text(data: bytes) -> str:
 
 
 def _checked_layout(layout: Any) -> dict[str, list[str]]:
-    if not isinstance(layout, dict) or not all(
-        isinstance(names, list) and len(set(map(str, names))) == len(names) and all(isinstance(n, str) for n in names)
-        for names in layout.values()
+    if (
+        not isinstance(layout, dict)
+        or _COLUMNS not in layout
+        or not all(
+            isinstance(names, list)
+            and len(set(map(str, names))) == len(names)
+            and all(isinstance(n, str) for n in names)
+            for names in layout.values()
+        )
     ):
         raise SessionFileError("the file is damaged: it doesn't say how its records are laid out")
     return layout

@@ -32,6 +32,8 @@ EMPTY = "Press Run: what each round forwards into both caches and trims off agai
 CELLS = "forwarded and trimmed per round; drift = expected − actual position of the draft cache"
 BARS = "drift per round = expected − actual position of the draft cache"
 ROWS = ("main", "draft", "drift")
+FEW = 512
+"""So many of the newest rounds are looked at for the width of their numbers."""
 
 
 class Verdict(SideLabel):
@@ -168,13 +170,15 @@ class KvPositionsPanel(QWidget):
         """Look at the rounds that are new."""
         if run is None:
             return
-        for index in range(self._seen, len(run)):
+        new = slice(self._seen, len(run))
+        self._refed += (np.flatnonzero(run.column("refed")[new]) + self._seen).tolist()
+        off = np.flatnonzero(run.column("main_end")[new] != run.column("main_expected")[new])
+        if self._main_off is None and off.size:
+            self._main_off = self._seen + int(off[0])
+        # Cells have numbers in them only while rounds are few.
+        for index in range(max(self._seen, len(run) - FEW), len(run)):
             record = run[index]
             caches = [cache for cache in (record.main_cache, record.draft_cache) if cache is not None]
-            if any(cache.refed for cache in caches):
-                self._refed.append(index)
-            if self._main_off is None and record.main_cache.end != record.main_cache.expected_end:
-                self._main_off = index
             self._widest = max(self._widest, *(len(" ".join(cell_text(cache))) for cache in caches))
         self._seen = len(run)
 

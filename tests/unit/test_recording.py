@@ -106,6 +106,7 @@ def test_columns_hold_each_rounds_numbers() -> None:
         "main_wrong": [-1, -1],
         "draft_wrong": [-1, -1],
         "broken": [1, 1],
+        "refed": [0, 0],
     }
     assert set(expected) == set(COLUMNS)
     for name, values in expected.items():

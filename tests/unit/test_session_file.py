@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -405,3 +406,24 @@ def test_a_declared_blob_beyond_the_limit_is_not_allocated(tmp_path: Path, monke
     monkeypatch.setattr("engine.session_file.MOST_BYTES", 1_000_000)
     assert read_all(path) == "refused"
     shutil.rmtree(tmp_path)
+
+
+def test_a_file_with_fewer_columns_and_fields_is_still_read(tmp_path: Path) -> None:
+    """As one of an earlier version is: what it lacks takes its default."""
+    path = tmp_path / "earlier.draftscope"
+    run = record_toy(path, max_tokens=30)
+    lacking = list(COLUMNS).index("refed")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        (text,) = connection.execute("SELECT value FROM meta").fetchone()
+        layout = json.loads(text)
+        del layout["columns of a strip"][lacking]
+        layout["RunEnd"].remove("check_syncs")
+        connection.execute("UPDATE meta SET value = ?", (json.dumps(layout),))
+        for key, count, columns in connection.execute("SELECT id, count, columns FROM strips").fetchall():
+            cut = columns[: 8 * count * lacking] + columns[8 * count * (lacking + 1) :]
+            connection.execute("UPDATE strips SET columns = ? WHERE id = ?", (cut, key))
+        (end,) = connection.execute("SELECT finished FROM runs").fetchone()
+        connection.execute("UPDATE runs SET finished = ?", (json.dumps(json.loads(end)[:-1]),))
+    assert_equal(reopened(path), run)
+    with pytest.raises(SessionFileError, match="another version"):
+        SessionWriter(path)
