@@ -33,16 +33,16 @@ class _Member:
     @property
     def unseen(self) -> bool:
         widget = self.widget()
-        return widget is not None and (widget.window().isMinimized() or not _in_sight(widget))
+        return widget is not None and (widget.window().isMinimized() or not in_sight(widget))
 
 
-def _in_sight(widget: QWidget) -> bool:
+def in_sight(widget: QWidget) -> bool:
     """Whether any of a widget can be painted: Qt puts a dock behind another's tab out of sight, without hiding it."""
     if not widget.isVisible():
         return False
     # The region is without what opaque children cover.
     return not widget.visibleRegion().isEmpty() or any(
-        _in_sight(child) for child in widget.children() if isinstance(child, QWidget)
+        in_sight(child) for child in widget.children() if isinstance(child, QWidget)
     )
 
 

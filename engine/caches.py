@@ -59,8 +59,7 @@ class Cache:
         """Take tokens off every layer; returns how many each one took off."""
         if tokens <= 0:
             return (0,) * len(self.layers)
-        tokens = min(tokens, self._count)
-        self._count -= tokens
+        self._count -= min(tokens, self._count)
         self._drop_held(len(self.held) - tokens)
         return tuple(int(layer.trim(tokens)) for layer in self.layers)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 
 from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
-from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QResizeEvent, QShowEvent
+from PySide6.QtGui import QHideEvent, QPainter, QPaintEvent, QPalette, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
     QCheckBox,
@@ -42,6 +43,7 @@ from app.panels.help_button import HelpButton
 from app.panels.title_controls import shelve
 from app.session import Session
 from app.theme import Palette
+from app.turns import in_sight
 from app.view import View
 from engine.faults import FAULT_TABLE, GROUPS, Fault, FaultWatch
 from engine.recording import RecordedRun
@@ -50,7 +52,8 @@ from engine.settings import Settings
 
 PAGE = "fault-lab.md"
 TITLE = "The comparison with the cure"
-_ROUNDS_A_TURN = 400
+_SECONDS_A_TURN = 0.006
+_ROUNDS_A_LOOK = 4  # those of a recording must be read from its file
 """Rounds that are looked through before other work has its turn."""
 
 _LOOKS = {OFF: ("text2", 400), QUIET: ("text", 400), BLIND: ("amber", 600), TRIPPED: ("danger", 600)}
@@ -304,9 +307,13 @@ class FaultLabPanel(QWidget):
         super().resizeEvent(event)
         self._arrange()
 
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self._catching_up.stop()
+
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self._refresh()
+        self._catching_up.start()  # once it has its place
         self._bring_to_sight()
 
     def _arrange(self) -> None:
@@ -363,9 +370,14 @@ class FaultLabPanel(QWidget):
             self._refresh()
 
     def _refresh(self) -> None:
-        """Look through the rounds that came, a few hundred at a time."""
-        if self._watch.follow(_ROUNDS_A_TURN):
-            self._catching_up.start()
+        """Look through the rounds that came, for a few milliseconds at a time, and only while somebody sees it."""
+        if not in_sight(self):
+            return
+        until = time.perf_counter() + _SECONDS_A_TURN
+        while self._watch.follow(_ROUNDS_A_LOOK):
+            if time.perf_counter() >= until:
+                self._catching_up.start()
+                break
         self._say()
 
     def _say(self) -> None:

@@ -200,15 +200,22 @@ def test_a_comparison_can_be_stopped_and_closed_in_the_middle(qtbot, lab, sessio
     assert session.shutdown(), "closing in the middle"
 
 
-def test_a_long_run_is_looked_through_in_turns(qtbot, qapp) -> None:
+def test_a_long_run_is_looked_through_in_turns(qtbot, qapp, monkeypatch) -> None:
     script = Script(rounds=1500)
     session = Session(lambda: FakeRoom(script))
     session.start_run("a prompt", Settings())
     qtbot.waitUntil(lambda: session.view.run is not None and session.view.run.end is not None, timeout=20_000)
     lab = FaultLabPanel(session.view)
     qtbot.addWidget(lab)
-    assert lab._watch.rounds == 400
+    assert lab._watch.rounds == 0, "nobody sees it"
+    looks: list[int] = []
+    monkeypatch.setattr("app.labs.faults._SECONDS_A_TURN", 0.0)
+    lab._catching_up.timeout.connect(lambda: looks.append(lab._watch.rounds))
+    lab.show()
     qtbot.waitUntil(lambda: lab._watch.rounds == 1500, timeout=10_000)
+    assert len(looks) > 100
+    lab.hide()
+    assert not lab._catching_up.isActive()
     assert session.shutdown()
 
 
