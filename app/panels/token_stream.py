@@ -149,7 +149,7 @@ class TokenStreamPanel(QAbstractScrollArea):
         while self._taken < len(run):
             self._add_round(run, self._taken)
             self._taken += 1
-            if self._taken % 64 == 0 and time.perf_counter() > until:
+            if self._taken % 8 == 0 and time.perf_counter() > until:
                 self._more.start(0)
                 break
         self._layout.lay_rows()
