@@ -124,7 +124,7 @@ def test_a_long_run_is_taken_in_by_bounded_steps(qtbot, panel: TokenStreamPanel,
     monkeypatch.setattr(token_stream, "TAKE_IN_SECONDS", 0.0)
     run = fake_run(400, distributions=False)
     view.show_run(run)
-    assert panel._taken == 64
+    assert panel._taken == 8
     qtbot.waitUntil(lambda: panel._taken == 400)
     assert cells(panel) == expected_cells(run, rejected=True)
 
