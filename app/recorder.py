@@ -68,6 +68,10 @@ class Recorder(QObject):
         if writer is None:
             self.saved.emit(str(path), self.failure)
             return
+        if self.failure:
+            kept = f"what was written before stays in {writer.path}"
+            self.saved.emit(str(path), f"a part of the runs is missing ({self.failure.rstrip('.')}); {kept}")
+            return
 
         def done(wrong: str | None) -> None:
             if wrong is None:
@@ -80,7 +84,7 @@ class Recorder(QObject):
         """Write what waits; an autosave that became a named file is removed. May block for as long as a disk takes."""
         if self.writer is not None:
             self.writer.close()
-        if self.named and self._autosave is not None:
+        if self.named and self._autosave is not None and not self.failure:
             remove(self._autosave)
         self._release()
         tidy(self.folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -21,6 +22,8 @@ from engine.recording import OpenedSession, RecordedRun, Recording
 from engine.rounds import ContentCheck, Round, RunEnd, RunHeader
 from engine.session_file import SessionFileError
 from engine.settings import Settings, SettingsError
+
+log = logging.getLogger("draftscope.app")
 
 FRAME = 0.033  # seconds between two drains at least
 LONGEST_FRAME = 0.1  # and at most, however long painting takes
@@ -406,9 +409,13 @@ class Session(QObject):
     def _on_state(self, state: str) -> None:
         if state not in ("running", "stopping"):
             # Whoever hears of the pause or the end shall find the rounds before it recorded.
-            self._take_in(math.inf)
-            self.flush()
-            self.view.serve()
+            try:
+                self._take_in(math.inf)
+                self.flush()
+                self.view.serve()
+            except Exception as error:  # the state must be told whatever a record did
+                log.exception("what came with the state %s couldn't be taken in", state)
+                self.message.emit("error", f"A round couldn't be recorded: {error}. The log has the details.")
         if state != "stopping":
             self.failure = self.worker.failure if state == "failed" else ""
         if state not in ("loading", "running", "stopping"):

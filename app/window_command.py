@@ -165,7 +165,7 @@ def _live(
                 QTimer.singleShot(0, window, window.recordings.offer_unfinished)
             if on_open is not None:
                 on_open(session, window)
-            code = application.exec()
+            code = 0 if wakeup.asked else application.exec()
             if picture is not None:
                 picture.finished = True
             window.close()
@@ -220,6 +220,8 @@ class _Interrupts:
         from PySide6.QtCore import QSocketNotifier
 
         self._application = application
+        self.asked = False
+        """Whether a signal has come, maybe before there was an event loop to end."""
         self._ours, self._theirs = socket.socketpair()
         self._ours.setblocking(False)
         self._theirs.setblocking(False)
@@ -233,7 +235,9 @@ class _Interrupts:
 
     def _quit(self, number: int, _frame: object) -> None:
         log.info("signal %s: closing", number)
-        self._application.quit()
+        self.asked = True
+        # Not quit(): a dialog that is open would refuse it.
+        self._application.exit(0)
 
     def close(self) -> None:
         self._notifier.setEnabled(False)

@@ -19,7 +19,8 @@ from engine.settings import SamplerSettings
 class Proposal:
     """k drafted tokens, lazy: ids (k,), the model's logits and processed logits (k, V), and q (k, V) or None.
 
-    `coins` (k,): XTC's coins where it is on. q comes from the call that made the draw, never from a later one.
+    `coins` (k,): XTC's coins where it is on. `weights` (k, V): the log-weights of the draws; None for a greedy drafter.
+    q comes from the call that made the draw, never from a later one.
     """
 
     tokens: mx.array
@@ -27,6 +28,7 @@ class Proposal:
     processed: mx.array | None
     q: mx.array | None
     coins: mx.array | None = None
+    weights: mx.array | None = None
 
 
 def no_proposal() -> Proposal:
@@ -77,8 +79,8 @@ class ModelDrafter:
             processed.append(scores)
         scores = mx.concatenate(processed)
         logits = scores if not preprocessing_active(settings) else mx.concatenate(rows)
+        weights = mx.concatenate(log_weights) if log_weights else None
         q = None
         if self.reports_q:
-            weights = mx.concatenate(log_weights) if log_weights else filter_logits(scores, settings, coins)
-            q = probabilities(weights)
-        return Proposal(mx.concatenate(tokens), logits, scores, q, coins)
+            q = probabilities(filter_logits(scores, settings, coins) if weights is None else weights)
+        return Proposal(mx.concatenate(tokens), logits, scores, q, coins, weights)

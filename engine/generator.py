@@ -240,8 +240,8 @@ class SpeculativeGenerator:
         try:
             proposal = self._draft(context, k, keys)
             clock.append(time.perf_counter())
-            verdict, observation, processed = self._verify(context, rule, proposal, keys)
-            host = self._sync(verdict, proposal, observation, processed)
+            verdict, observation, weights = self._verify(context, rule, proposal, keys)
+            host = self._sync(verdict, proposal, observation, weights)
             clock.append(time.perf_counter())
             self._check_logits(host, k)
         except BaseException:
@@ -295,7 +295,7 @@ class SpeculativeGenerator:
     def _verify(
         self, context: list[int], rule: Rule, proposal: Proposal, keys: RoundKeys
     ) -> tuple[Verdict, Observation | None, mx.array]:
-        """One target pass over y and the drafts, the rule's verdict on them, and the processed logits, all lazy."""
+        """One target pass over y and the drafts, the rule's verdict on them, and what it drew from, all lazy."""
         sampler, settings = self.settings.sampler, self.settings
         ids = mx.concatenate([mx.array(context[-1:], dtype=mx.uint32), proposal.tokens.astype(mx.uint32)])
         logits = self.pair.target.network(ids[None], cache=self._main.layers)[0]
@@ -315,23 +315,26 @@ class SpeculativeGenerator:
         verdict = rule.decide(verification)
         if self._forced is not None:
             verdict = force(verification, verdict, rule, self._forced)
+        # A bias may be finite and overflow once it is divided by the temperature.
+        weights = processed if sampler.is_greedy else verification.target
         if not settings.record:
-            return verdict, None, processed
+            return verdict, None, weights
         drafting = self._drafter.settings if self._drafter else None
         target = (logits, processed, coins, sampler)
         seen = observe(verification, verdict, proposal, target, drafting, settings.top_n, settings.diagnostics)
         if settings.diagnostics and not sampler.is_greedy:
             seen.arrays.update(meter_coordinates(verification, verdict))
             seen.arrays.update(counterfactuals(verification, rule.id, verdict, seen.arrays))
-        return verdict, seen, processed
+        return verdict, seen, weights
 
-    def _sync(self, verdict: Verdict, proposal: Proposal, seen: Observation | None, processed: mx.array) -> Host:
+    def _sync(self, verdict: Verdict, proposal: Proposal, seen: Observation | None, weights: mx.array) -> Host:
         """The round's one host sync: everything that the host will read, evaluated together."""
         arrays = dict(seen.arrays) if seen is not None else {}
         arrays["drafted"] = proposal.tokens
-        arrays["target_sums"], arrays["target_maxima"] = row_sums_and_maxima(processed)
-        if proposal.processed is not None:
-            arrays["draft_sums"], arrays["draft_maxima"] = row_sums_and_maxima(proposal.processed)
+        arrays["target_sums"], arrays["target_maxima"] = row_sums_and_maxima(weights)
+        drawn_from = proposal.processed if proposal.weights is None else proposal.weights
+        if drawn_from is not None:
+            arrays["draft_sums"], arrays["draft_maxima"] = row_sums_and_maxima(drawn_from)
         for field in ("count", "token", "degenerate", "u", "threshold", "match", "block_p", "block_h"):
             if (value := getattr(verdict, field)) is not None:
                 arrays[field] = value

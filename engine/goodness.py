@@ -142,7 +142,7 @@ def closed_forms(experiment: Experiment) -> ClosedForms:
         emitted = least + (1 - acceptance) * p
     elif rule == "raw-q":
         believed = _softmax(draft)
-        kept = q * np.minimum(1, p / believed)
+        kept = np.minimum(q, np.divide(q * p, believed, out=q.copy(), where=believed > 0))
         acceptance, rest = float(kept.sum()), np.maximum(p - believed, 0)
         emitted = kept + (1 - acceptance) * (rest / rest.sum() if rest.sum() > 0 else p)
     return ClosedForms(

@@ -20,7 +20,7 @@ from engine.evidence import AcceptIdentity, Meter, Meters, why_no_proposal_meter
 from engine.filed_rounds import FiledRounds
 from engine.invariants import InvariantLog
 from engine.ledger import Ledger, lawful_ledger, ledger_after
-from engine.rounds import ContentCheck, Round, RunEnd, RunHeader
+from engine.rounds import CachePositions, ContentCheck, Emitted, Round, RunEnd, RunHeader, Timings
 from engine.session_file import Batch, SessionFileError, SessionReader, SessionWriter, StoredRun, Strip
 from engine.statistics import Statistics
 
@@ -227,10 +227,11 @@ class Keeper:
         return self._reader.round(self.run, number)
 
 
-def stored_run(reader: SessionReader, stored: StoredRun) -> RecordedRun:
-    """A run of a session file, ready for panels; one that can't be read to its end is cut, and `damage` says so.
+def stored_run(reader: SessionReader, stored: StoredRun, patient: bool = False) -> RecordedRun:
+    """A run of a session file, ready for panels; one that can't be read is empty, and `damage` says why.
 
-    The reader must stay open, on this thread, for as long as rounds are read.
+    The reader must stay open, on this thread, for as long as rounds are read. A round that can't be read raises
+    SessionFileError; `patient`: one that says so stands in its place, with the tokens that are known.
     """
     run = RecordedRun(stored.header)
     try:
@@ -241,9 +242,45 @@ def stored_run(reader: SessionReader, stored: StoredRun) -> RecordedRun:
         run = RecordedRun(stored.header)
         run.damage = f"This run can't be shown: {error}"
     count = len(run._columns)
-    run._rounds = FiledRounds(lambda number: reader.round(stored.id, number), lambda: count, count)
+
+    def read(number: int) -> Round:
+        try:
+            return reader.round(stored.id, number)
+        except SessionFileError as error:
+            if not patient:
+                raise
+            run.damage = f"Round {number} can't be read: {error}"
+            return _unreadable(run, number, str(error))
+
+    run._rounds = FiledRounds(read, lambda: count, count)
     run.end = stored.end
     return run
+
+
+def _unreadable(run: RecordedRun, number: int, why: str) -> Round:
+    """What the columns know of a round whose record is damaged."""
+    row = {name: int(run.column(name)[number]) for name, kind in COLUMNS.items() if kind is np.int64}
+    first, emitted = row["first_token"], row["emitted"]
+    tokens = run.tokens[first : first + emitted]
+
+    def cache(end: int, expected: int) -> CachePositions:
+        return CachePositions(end, 0, (0,), (0,), end, expected, (end,))
+
+    return Round(
+        index=number,
+        context_length=len(run.header.prompt_tokens) + first,
+        rule="sampler-match",
+        rule_label="not known",
+        rule_reason=f"this round can't be read: {why}",
+        distribution_preserving=False,
+        drafts=(),
+        emitted=tuple(Emitted(token, "target-draw", position) for position, token in enumerate(tokens)),
+        main_cache=cache(row["main_end"], row["main_expected"]),
+        draft_cache=None if run.header.draft is None else cache(row["draft_end"], row["draft_expected"]),
+        debt=row["debt"],
+        drift=row["drift"],
+        timings=Timings(0.0, 0.0, 0.0, 0.0),
+    )
 
 
 def _restore(run: RecordedRun, strips: list[Strip], stored: StoredRun, names: list[str]) -> None:
@@ -291,10 +328,11 @@ class OpenedSession:
         self.path = path
         self._reader = SessionReader(path)
         try:
-            self.stored = self._reader.runs()
-            if not self.stored:
-                raise SessionFileError(f"{path} has no runs")
-            self.runs = [stored_run(self._reader, stored) for stored in self.stored]
+            with self._reader.snapshot():
+                self.stored = self._reader.runs()
+                if not self.stored:
+                    raise SessionFileError(f"{path} has no runs")
+                self.runs = [stored_run(self._reader, stored, patient=True) for stored in self.stored]
             by_id = {stored.id: run for stored, run in zip(self.stored, self.runs, strict=True)}
             for stored, run in zip(self.stored, self.runs, strict=True):
                 if stored.parent in by_id and stored.fork_round is not None:

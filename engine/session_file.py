@@ -171,6 +171,7 @@ class SessionWriter:
 
     def post(self, batch: Batch) -> None:
         """Enter rounds, in order."""
+        state = json.dumps(batch.state, allow_nan=False)  # now: what it was made of goes on changing
 
         def job(connection: sqlite3.Connection) -> None:
             at = batch.run * ROUNDS
@@ -180,7 +181,6 @@ class SessionWriter:
             s = batch.strip
             strip = (at + s.first, s.count, s.columns, s.tokens, s.emitted_curve, s.drafted_curve)
             connection.execute("INSERT INTO strips VALUES (?, ?, ?, ?, ?, ?)", strip)
-            state = json.dumps(batch.state, allow_nan=False)
             connection.execute("UPDATE runs SET state = ? WHERE id = ?", (state, batch.run))
 
         self._post(job, lambda: self._committed.__setitem__(batch.run, batch.strip.first + batch.strip.count))
@@ -272,11 +272,13 @@ class SessionWriter:
         try:
             if job.path.exists() and os.path.samefile(job.path, self.path):
                 raise SessionFileError(f"{job.path} is the file in use: choose another name")
+            if job.path.with_name(f"{job.path.name}-wal").exists():
+                raise SessionFileError(f"{job.path} is being recorded into by another program: choose another name")
+            if job.path.exists() and not job.path.is_file():
+                raise SessionFileError(f"{job.path} is no plain file: choose another name")
             beside.unlink(missing_ok=True)
             with contextlib.closing(sqlite3.connect(beside)) as copy:
                 connection.backup(copy)
-            for leftover in ("-wal", "-shm"):
-                job.path.with_name(job.path.name + leftover).unlink(missing_ok=True)
             os.replace(beside, job.path)
             moved, _ = _open_to_write(job.path)
         except (sqlite3.Error, OSError, SessionFileError) as error:
@@ -290,7 +292,9 @@ class SessionWriter:
         return moved, os.stat(job.path)
 
     def _fail(self, error: Exception) -> None:
-        self.failure = f"Recording stopped: {_words(error, self.path)}. What was written before is safe."
+        gone = isinstance(error, SessionFileError)  # removed, or replaced by another
+        safe = "" if gone else " What was written before is safe."
+        self.failure = f"Recording stopped: {_words(error, self.path)}.{safe}"
         if self._on_failure is not None:
             self._on_failure(self.failure)
 
@@ -403,6 +407,17 @@ class SessionReader:
 
     def close(self) -> None:
         self._connection.close()
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """All that is read within is of one moment, however much is written meanwhile."""
+        with self._guarded():
+            self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.execute("COMMIT")
 
     def runs(self) -> list[StoredRun]:
         """All runs, in the order in which they were begun."""

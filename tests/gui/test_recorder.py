@@ -78,6 +78,20 @@ def test_a_name_that_cannot_be_taken_leaves_the_autosave(qtbot, tmp_path: Path) 
     assert len(list(tmp_path.glob(f"*{SUFFIX}"))) == 1
 
 
+def test_after_a_failure_nothing_is_saved_as_if_it_were_whole(qtbot, tmp_path: Path) -> None:
+    recorder = Recorder(folder=tmp_path / "sessions")
+    record(recorder)
+    assert recorder.writer is not None
+    recorder._tell_failure("Recording stopped: the disk is full.")
+    with qtbot.waitSignal(recorder.saved) as saved:
+        recorder.save_as(tmp_path / f"mine{SUFFIX}")
+    assert "the disk is full" in saved.args[1]
+    assert str(recorder.writer.path) in saved.args[1]
+    assert not (tmp_path / f"mine{SUFFIX}").exists()
+    recorder.close()
+    assert len(list((tmp_path / "sessions").glob(f"*{SUFFIX}"))) == 1
+
+
 def test_a_killed_sitting_is_offered_once_and_by_one_window(qtbot, tmp_path: Path) -> None:
     child = f"""
 import os, sys

@@ -352,6 +352,19 @@ def test_non_finite_logits_stop_the_run_and_name_the_position(value: float, who:
     assert records[-1].main_cache.end == generator._main.position
 
 
+@pytest.mark.parametrize("who", ["target", "draft"])
+def test_a_bias_that_overflows_behind_the_temperature_stops_the_run(who: str) -> None:
+    biased = SamplerSettings(temperature=0.7, logit_bias=((0, 3e38),))
+    plain = SamplerSettings(temperature=0.7)
+    sampler, drafting = (biased, plain) if who == "target" else (plain, biased)
+    settings = Settings(seed=1, max_tokens=20, diagnostics=True, sampler=sampler, draft_sampler=drafting)
+    generator = SpeculativeGenerator(toy_pair(), settings, stochastic=True)
+    assert run(generator) == []
+    assert generator.end is not None
+    assert generator.end.finish_reason == "error"
+    assert f"non-finite logits at step 0 ({who})" in generator.end.notice
+
+
 @pytest.mark.allow_log("round 2 failed")
 def test_an_exception_inside_a_round_leaves_the_caches_at_the_last_good_one() -> None:
     pair = toy_pair(layers=2)

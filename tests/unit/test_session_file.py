@@ -24,7 +24,7 @@ import engine.recording
 from engine.columns import COLUMNS
 from engine.filed_rounds import TAIL
 from engine.generator import SpeculativeGenerator
-from engine.recording import RecordedRun, Recording, stored_run
+from engine.recording import OpenedSession, RecordedRun, Recording, stored_run
 from engine.rounds import ContentCheck
 from engine.session_file import SessionFileError, SessionReader, SessionWriter
 from engine.settings import SamplerSettings, Settings
@@ -176,7 +176,7 @@ engine.recording.BATCH_ROUNDS, engine.recording.BATCH_SECONDS = 16, 0.01
 recording = Recording()
 recording.writer = SessionWriter(Path(sys.argv[1]))
 for seed in range(1000):
-    generator = SpeculativeGenerator(toy_pair(), Settings(seed=seed, max_tokens=400, stochastic=True))
+    generator = SpeculativeGenerator(toy_pair(), Settings(seed=seed, max_tokens=400, stochastic=True, diagnostics=True))
     run = recording.begin(generator.start([0, 1]))
     for record in generator.rounds():
         run.append(record)
@@ -205,7 +205,8 @@ def killed_sessions(folder: Path, times: int, seed: int = 3) -> None:
         for number, found in enumerate(stored):
             run = stored_run(reader, found)
             assert run.damage is None
-            generator = SpeculativeGenerator(toy_pair(), Settings(seed=number, max_tokens=400, stochastic=True))
+            settings = Settings(seed=number, max_tokens=400, stochastic=True, diagnostics=True)
+            generator = SpeculativeGenerator(toy_pair(), settings)
             header = generator.start([0, 1])
             assert same(header.prompt_tokens, run.header.prompt_tokens)
             for record, undisturbed in zip(run, generator.rounds(), strict=False):
@@ -427,3 +428,59 @@ def test_a_file_with_fewer_columns_and_fields_is_still_read(tmp_path: Path) -> N
     assert_equal(reopened(path), run)
     with pytest.raises(SessionFileError, match="another version"):
         SessionWriter(path)
+
+
+def test_a_file_can_be_read_while_it_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The state in it must be that of its batch, though the run's own goes on changing."""
+    monkeypatch.setattr(engine.recording, "BATCH_ROUNDS", 8)
+    path = tmp_path / "a.draftscope"
+    recording = Recording()
+    recording.writer = SessionWriter(path)
+    settings = Settings(seed=4, max_tokens=600, diagnostics=True, stochastic=True)
+    generator = SpeculativeGenerator(toy_pair(), settings)
+    run = recording.begin(generator.start([0, 1, 2]))
+    looks = 0
+    for record in generator.rounds():
+        run.append(record)
+        if record.index % 5 == 4 and recording.writer.committed(1):
+            opened = OpenedSession(path)
+            assert opened.runs[0].damage is None
+            looks += len(opened.runs[0]) > 0
+            opened.close()
+    assert looks > 10
+    recording.writer.close()
+
+
+def test_a_round_that_cannot_be_read_is_shown_as_that(tmp_path: Path) -> None:
+    path = tmp_path / "a.draftscope"
+    run = record_toy(path, max_tokens=40)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("UPDATE rounds SET record = '{broken' WHERE id % 4294967296 = 5")
+    opened = OpenedSession(path)
+    again = opened.runs[0]
+    assert again.damage is None
+    assert same(again[4], run[4])
+    assert [e.token for e in again[5].emitted] == [e.token for e in run[5].emitted]
+    assert "can't be read" in again[5].rule_reason
+    assert again[5].main_cache.end == run[5].main_cache.end
+    assert again.damage is not None
+    opened.close()
+    with pytest.raises(SessionFileError, match="damaged"):
+        _ = reopened(path)[5]
+
+
+def test_a_file_that_is_recorded_into_is_not_replaced(tmp_path: Path) -> None:
+    record_toy(tmp_path / "a.draftscope", max_tokens=10)
+    other = SessionWriter(tmp_path / "b.draftscope")
+    other.mark(1, 1, "mine")
+    while other.waiting:
+        time.sleep(0.001)
+    writer = SessionWriter(tmp_path / "a.draftscope")
+    said: list[str | None] = []
+    writer.move_to(tmp_path / "b.draftscope", said.append)
+    writer.move_to(tmp_path, said.append)
+    writer.close()
+    assert "another program" in str(said[0])
+    assert "no plain file" in str(said[1])
+    assert other.failure is None
+    other.close()
