@@ -158,9 +158,13 @@ def _no_constant(name: str) -> None:
 
 def _array_dtype(hint: Any) -> np.dtype[Any] | None:
     """The dtype of a hint such as `NDArray[np.float32]`, little-endian, or None for another hint."""
-    if typing.get_origin(hint) is not np.ndarray:
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is np.ndarray:
+        (scalar,) = typing.get_args(parts[1])
+    elif getattr(origin, "__name__", None) == "NDArray":  # newer NumPy keeps the alias as it is written
+        (scalar,) = parts
+    else:
         return None
-    (scalar,) = typing.get_args(typing.get_args(hint)[1])
     return np.dtype(scalar).newbyteorder("<")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import queue
 import sqlite3
@@ -24,6 +25,8 @@ from engine.codec import CodecError, Reader, encode, layout_of
 from engine.columns import COLUMNS
 from engine.rounds import ContentCheck, Round, RunEnd, RunHeader
 from engine.text import Vocabulary
+
+log = logging.getLogger("draftscope.engine")
 
 SCHEMA = 1
 APPLICATION_ID = 0x44534350  # "DSCP"
@@ -255,8 +258,11 @@ class SessionWriter:
                         # Not before: a file that nothing is written to stays as it is.
                         connection.execute("PRAGMA journal_mode = WAL")
                         job(connection)
-                    except (sqlite3.Error, OSError, SessionFileError, ValueError) as error:
+                    except (sqlite3.Error, OSError, SessionFileError) as error:
                         self._fail(_cause(error, self.path, file))
+                    except Exception as error:  # a fault of ours must not end the thread, and recording, in silence
+                        log.exception("a batch couldn't be written")
+                        self._fail(error)
                 self._done += 1
             if self._done:
                 with contextlib.suppress(sqlite3.Error):  # a reader may have the file open
