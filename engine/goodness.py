@@ -82,6 +82,12 @@ class Experiment:
                 "temperature, target_top_k: expected a temperature above 0 and no top-k of 1, "
                 "since nothing can be tested of a greedy target, which emits one token alone"
             )
+        target = np.asarray(self.target_logits, np.float64)
+        if np.count_nonzero(_softmax(_largest(target, self.target_top_k) / self.temperature)) < 2:
+            raise SettingsError(
+                "target_logits: expected two tokens at least that the target can emit, got one: "
+                "the others' probability is 0 in float32, so nothing can be tested"
+            )
 
     @property
     def target_sampler(self) -> SamplerSettings:

@@ -12,7 +12,7 @@ from engine.backend import mx
 from engine.models import LanguageModel, Pair
 from engine.rounds import ModelInfo
 from engine.text import toy_vocabulary
-from engine.toy_tables import DRAFT_LOGITS, TARGET_LOGITS, WORDS
+from engine.toy_tables import DRAFT_LOGITS, TARGET_LOGITS, TOY, WORDS
 
 
 class ToyCache:
@@ -130,7 +130,7 @@ def toy_model(
     info = ModelInfo(
         name=name,
         path="",
-        model_type="toy",
+        model_type=TOY,
         parameters=network.table.size,
         layers=layers,
         vocab_size=network.vocab_size,

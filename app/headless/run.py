@@ -15,6 +15,7 @@ from app.headless.terminal import TextOut, on_interrupt, print_json, say
 from engine.recording import RecordedRun, Recording
 from engine.rounds import ContentCheck, RunEnd, RunHeader
 from engine.settings import Settings
+from engine.toy_tables import BLIND, TOY
 
 if TYPE_CHECKING:
     from engine.generator import SpeculativeGenerator
@@ -81,7 +82,7 @@ def _follow(
                 found = generator.check_contents()
                 for run in kept:
                     run.add_check(found)
-                _tell_check(found)
+                _tell_check(found, header)
     finally:
         for run in kept:
             run.finish(_end(generator, run))
@@ -98,7 +99,10 @@ def _end(generator: SpeculativeGenerator, run: RecordedRun) -> RunEnd:
     return dataclasses.replace(generator.end or stopped, check_syncs=generator.check_syncs)
 
 
-def _tell_check(check: ContentCheck) -> None:
+def _tell_check(check: ContentCheck, header: RunHeader) -> None:
+    if header.target.model_type == TOY:
+        say(f"content check behind round {check.round}: {BLIND}")
+        return
     draft = "" if check.draft_difference is None else f", draft {check.draft_difference:.2g}"
     say(f"content check behind round {check.round}: largest difference main {check.main_difference:.2g}{draft}")
 

@@ -211,7 +211,7 @@ class CacheLedgerPanel(QWidget):
         check = check_for(run, index)
         self.check.setVisible(check is not None)
         if check is not None:
-            self.check.say(*check_text(check, run.header.target.dtype))
+            self.check.say(*check_text(check, run.header.target.dtype, run.header.target.model_type))
         self._list(run)
 
     def _list(self, run: RecordedRun) -> None:

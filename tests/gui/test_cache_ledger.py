@@ -248,6 +248,9 @@ def test_the_content_check_is_told_with_its_cost(panel: CacheLedgerPanel, view: 
     assert "1.2e-6 (target), 4.80 (draft)" in text
     assert bad
     assert not check_text(check, "float16")[1]
+    blind, bad = check_text(check, "float32", "toy")
+    assert "can see nothing" in blind
+    assert not bad
     assert not check_text(dataclasses.replace(check, draft_difference=None), "float32")[1]
     assert check_for(toy_run(3), 1) is None
 

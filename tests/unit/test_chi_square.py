@@ -188,3 +188,17 @@ def test_its_keys_are_the_rounds_own() -> None:
 def test_what_cannot_be_tested_is_refused_in_words(wrong: dict[str, object], says: str) -> None:
     with pytest.raises(SettingsError, match=says):
         Experiment(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("logits", [(1000, *[-1000] * 5), (200, 0, 0, 0, 0, 0)])
+def test_a_target_that_can_emit_one_token_alone_is_refused(logits: tuple[float, ...]) -> None:
+    with pytest.raises(SettingsError, match="two tokens at least"):
+        Experiment(target_logits=logits)
+
+
+def test_a_believed_q_of_nothing_divides_nothing(recwarn: pytest.WarningsRecorder) -> None:
+    never = (-1000.0, 1.3, 0.2, 0.6, -0.3, -0.8)
+    forms = closed_forms(Experiment(rule="raw-q", draft_logits=never))
+    assert forms.emitted.sum() == pytest.approx(1)
+    assert 0 < forms.acceptance <= 1
+    assert not recwarn.list
