@@ -238,7 +238,7 @@ def test_lanes_of_many_positions_stay_bounded(panel: CacheLedgerPanel, view: Vie
 def test_the_content_check_is_told_with_its_cost(panel: CacheLedgerPanel, view: View) -> None:
     run = toy_run(checks=(3, 12), rewind="legacy-rewind")
     # As if its models had weights: of the toy's, a check can see nothing.
-    model = dataclasses.replace(run.header.target, model_type=\"llama\")
+    model = dataclasses.replace(run.header.target, model_type="llama")
     run.header = dataclasses.replace(run.header, target=model)
     view.show_run(run)
     assert [check.round for check in run.content_checks] == [3, 12]
