@@ -48,6 +48,7 @@ class Job(QObject):
         self._cancelled = threading.Event()
         self._wake_sent = threading.Event()
         self._reported_at = 0.0
+        self._closed = False
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(_FRAME_MS)
@@ -75,6 +76,7 @@ class Job(QObject):
     def close(self) -> None:
         """Cancel it and say nothing any more: its listeners go."""
         self.cancel()
+        self._closed = True
         self._timer.stop()
         self.blockSignals(True)
 
@@ -110,6 +112,8 @@ class Job(QObject):
     # The GUI thread.
 
     def _on_woken(self) -> None:
+        if self._closed:  # called for before the end came
+            return
         if not self._timer.isActive():
             self._timer.start()
 

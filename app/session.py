@@ -147,6 +147,7 @@ class Session(QObject):
         self._ended = 0.0
         self._next_frame = 0.0
         self._put_off = False
+        self._shut_down = False
         self._frame_timer = QTimer(self)
         self._frame_timer.setSingleShot(True)
         self._frame_timer.setTimerType(Qt.TimerType.PreciseTimer)
@@ -372,6 +373,7 @@ class Session(QObject):
     def shutdown(self, timeout: float = 5.0) -> bool:
         """Stop everything; False if the worker is still busy after `timeout` seconds."""
         self._then = None
+        self._shut_down = True
         self._frame_timer.stop()
         self._painted_timer.stop()
         ended = self.worker.shutdown(timeout)
@@ -502,6 +504,8 @@ class Session(QObject):
     # Frames: they follow what arrives, so nothing ticks while nothing happens.
 
     def _on_arrived(self) -> None:
+        if self._shut_down:
+            return
         if not self._frame_timer.isActive() and not self._painted_timer.isActive():
             wait = self._next_frame - time.perf_counter()
             self._frame_timer.start(max(0, int(wait * 1000)))

@@ -14,8 +14,11 @@ SMOOTHING = 0.3
 """Weight of the newest cost in what a member's next turn is expected to cost."""
 
 
+Refresh = Callable[[], bool | None]
+
+
 class _Member:
-    def __init__(self, refresh: Callable[[], None], widget: QWidget | None) -> None:
+    def __init__(self, refresh: Refresh, widget: QWidget | None) -> None:
         self.refresh = weakref.WeakMethod(refresh) if widget is not None else lambda: refresh
         self._widget = None if widget is None else weakref.ref(widget)
         self.stale = False
@@ -58,8 +61,11 @@ class Turns:
         self._members: list[_Member] = []
         self._turn = 0
 
-    def join(self, refresh: Callable[[], None], widget: QWidget | None = None) -> None:
-        """Take part. `widget`, the owner of `refresh`, is only weakly held; its paints belong to its turn."""
+    def join(self, refresh: Refresh, widget: QWidget | None = None) -> None:
+        """Take part. `widget`, the owner of `refresh`, is only weakly held; its paints belong to its turn.
+
+        A `refresh` that returns False has done nothing, for want of anybody who sees it, and stays stale.
+        """
         self._members.append(_Member(refresh, widget))
 
     def mark(self) -> None:
@@ -99,5 +105,5 @@ class Turns:
         self._turn += 1
         member.stale, member.served = False, self._turn
         refresh = member.refresh()
-        if refresh is not None:
-            refresh()
+        if refresh is not None and refresh() is False:
+            member.stale = True

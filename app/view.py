@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from PySide6.QtCore import QObject, Signal, SignalInstance
 from PySide6.QtWidgets import QWidget
 
-from app.turns import Turns
+from app.turns import Refresh, Turns
 from engine.recording import RecordedRun
 from engine.rounds import Round
 
@@ -41,7 +41,7 @@ class View(QObject):
         self._turns = Turns()
         self._turns.join(self.changed.emit)
 
-    def join(self, panel: QWidget, refresh: Callable[[], None]) -> None:
+    def join(self, panel: QWidget, refresh: Refresh) -> None:
         """Have a panel's method called after every change: at once, or in its turn while rounds stream in.
 
         It must bring the panel up to date whatever has changed, any number of rounds included. Until then the panel

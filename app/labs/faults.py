@@ -369,16 +369,17 @@ class FaultLabPanel(QWidget):
         if not self._view.telling:
             self._refresh()
 
-    def _refresh(self) -> None:
+    def _refresh(self) -> bool:
         """Look through the rounds that came, for a few milliseconds at a time, and only while somebody sees it."""
         if not in_sight(self):
-            return
+            return False
         until = time.perf_counter() + _SECONDS_A_TURN
         while self._watch.follow(_ROUNDS_A_LOOK):
             if time.perf_counter() >= until:
                 self._catching_up.start()
                 break
         self._say()
+        return True
 
     def _say(self) -> None:
         going = self._session is not None and self._session.state in ("running", "paused")

@@ -198,6 +198,7 @@ def test_a_comparison_can_be_stopped_and_closed_in_the_middle(qtbot, lab, sessio
     lab.compare.click()
     qtbot.waitUntil(lambda: len(lab.comparison.runs.get(WITH, ())) > 5, timeout=20_000)
     assert session.shutdown(), "closing in the middle"
+    lab.hide()
 
 
 def test_a_long_run_is_looked_through_in_turns(qtbot, qapp, monkeypatch) -> None:
@@ -272,3 +273,17 @@ def test_the_comparison_stands_beside_the_list_where_there_is_room(qtbot, lab, s
     assert directions == [lab._box.Direction.TopToBottom, lab._box.Direction.LeftToRight]
     lab.hide_comparison.click()
     assert lab._box.direction() == lab._box.Direction.TopToBottom
+
+
+def test_behind_another_tab_it_waits_and_catches_up_when_it_is_raised(qtbot, open_window) -> None:
+    window: MainWindow = open_window(Script(rounds=30))
+    window._run_bundled()
+    qtbot.waitUntil(lambda: window.session.view.run is not None and window.session.state == "ready", timeout=20_000)
+    window.use_workspace("debug")
+    lab = window.docks["faults"].widget()
+    qtbot.waitUntil(lambda: window.docks["invariants"].widget().isVisible())
+    window.docks["invariants"].raise_()
+    window.session.view.select(3)
+    assert lab._watch.rounds < 30
+    window.docks["faults"].raise_()
+    qtbot.waitUntil(lambda: lab._watch.rounds == 30, timeout=5000)
