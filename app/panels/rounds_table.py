@@ -31,7 +31,6 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
-    QHeaderView,
     QMainWindow,
     QMenu,
     QTableView,
@@ -47,6 +46,7 @@ from app.panels.filter_line import FilterLine
 from app.panels.round_axis import RoundAxis
 from app.panels.rounds_delegate import CELL_PAD, RoundDelegate, dot_size, pip_size
 from app.panels.rounds_model import COLUMNS, KEYS, Index, RoundsModel
+from app.panels.table_style import dress
 from app.settings_store import SettingsStore
 from app.theme import Palette
 from app.view import View
@@ -83,24 +83,10 @@ class _Table(QTableView):
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setShowGrid(False)
-        self.setWordWrap(False)
-        self.setTabKeyNavigation(False)
+        dress(self)
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerItem)
         self.setAccessibleName("Rounds")
-        rows = self.verticalHeader()
-        rows.hide()
-        rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        rows.setMinimumSectionSize(1)
-        rows.setDefaultSectionSize(theme.line_height() + 4)
-        head = self.horizontalHeader()
-        head.setFont(theme.ui_font(0.85))
-        head.setFixedHeight(theme.line_height() + 5)
-        head.setMinimumSectionSize(1)
-        head.setHighlightSections(False)
-        head.setSectionsClickable(False)
-        head.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

@@ -11,7 +11,6 @@ from PySide6.QtGui import QContextMenuEvent, QFontMetrics, QKeyEvent, QKeySequen
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
-    QHeaderView,
     QMenu,
     QStyle,
     QStyledItemDelegate,
@@ -22,6 +21,7 @@ from PySide6.QtWidgets import (
 
 from app import theme
 from app.panels.chips import TokenPainter, colour, draw_glyph, glyph_size
+from app.panels.table_style import dress
 from app.panels.title_controls import Table, to_clipboard
 
 Index = QModelIndex | QPersistentModelIndex
@@ -204,22 +204,8 @@ class RowsTable(QTableView):
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setShowGrid(False)
-        self.setWordWrap(False)
-        self.setTabKeyNavigation(False)
+        dress(self)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        rows = self.verticalHeader()
-        rows.hide()
-        rows.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        rows.setMinimumSectionSize(1)
-        rows.setDefaultSectionSize(theme.line_height() + 4)
-        head = self.horizontalHeader()
-        head.setFont(theme.ui_font(0.85))
-        head.setFixedHeight(theme.line_height() + 5)
-        head.setMinimumSectionSize(1)
-        head.setHighlightSections(False)
-        head.setSectionsClickable(False)
-        head.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         self.clicked.connect(self._on_clicked)
         self.verticalScrollBar().actionTriggered.connect(self.moved_by_hand)
         self._fit()
