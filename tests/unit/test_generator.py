@@ -494,3 +494,22 @@ def test_a_bias_outside_the_vocabulary_is_refused_before_the_run() -> None:
     sampler = SamplerSettings(logit_bias=((9, 100.0),))
     with pytest.raises(SettingsError, match="below 6"):
         SpeculativeGenerator(toy_pair(), Settings(sampler=sampler))
+
+
+def test_the_recorded_residual_is_the_one_that_the_rule_draws_from() -> None:
+    """Under block verification p counts for what its prefix has left: relu(P p - q)."""
+    settings = Settings(seed=5, max_tokens=120, rule="block")
+    scaled = 0
+    for record in run(SpeculativeGenerator(toy_pair(), settings, stochastic=True)):
+        weight = 1.0
+        for draft, seen in zip(record.drafts, record.distributions, strict=False):
+            assert seen.q is not None
+            assert seen.residual is not None
+            rest = np.maximum(np.float32(weight) * seen.p - seen.q, 0)
+            assert seen.residual_mass == pytest.approx(rest.sum(), abs=1e-6)
+            if rest.sum() > 1e-3:
+                assert seen.residual == pytest.approx(rest / rest.sum(), abs=1e-5)
+                scaled += weight < 0.99
+            assert draft.block_p is not None
+            weight = draft.block_p
+    assert scaled > 10
