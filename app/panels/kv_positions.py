@@ -83,6 +83,12 @@ def bars(lefts: Edges, rights: Edges, heights: Edges) -> list[tuple[int, int, in
     return list(zip(lefts[first].tolist(), rights[last].tolist(), heights[first].tolist(), strict=True))
 
 
+def longest(record: Round) -> int:
+    """The most tokens that either cache holds or should hold; the bars share this scale."""
+    caches = [cache for cache in (record.main_cache, record.draft_cache) if cache is not None]
+    return max(1, *(max(cache.end, cache.expected_end) for cache in caches))
+
+
 class KvPositionsPanel(QWidget):
     """Both caches at the cursor in the gutter, one column a round beside it; click and drag choose a round."""
 
@@ -330,7 +336,7 @@ class KvPositionsPanel(QWidget):
         words = QFontMetrics(self._ui).horizontalAdvance(f" of {count(record.main_cache.expected_end)} expected")
         number = QFontMetrics(self._bold).horizontalAdvance(count(max(record.main_cache.expected_end, 100)))
         bar_right = gutter - 10 - words - number - em // 2
-        full = max(record.main_cache.expected_end, record.main_cache.end, 1)
+        full = longest(record)
         prompt = len(run.header.prompt_tokens)
         for at, (name, cache) in enumerate((("main", record.main_cache), ("draft", record.draft_cache))):
             top, height = self._row(at)
@@ -343,7 +349,9 @@ class KvPositionsPanel(QWidget):
                 scale = (bar_right - start) / full
                 middle = QRect(round(start), round(top + height / 2 - 4), 0, 8)
                 self._bar(painter, middle, 0, min(prompt, cache.end) * scale, colours.disabled)
-                self._bar(painter, middle, prompt * scale + 1, cache.end * scale, colours.text2)
+                right = min(cache.end, cache.expected_end)
+                self._bar(painter, middle, prompt * scale + 1, right * scale, colours.text2)
+                self._bar(painter, middle, right * scale, cache.end * scale, colours.danger)  # too many
                 if cache.end < cache.expected_end:
                     missing = QRectF(start + cache.end * scale, top + height / 2 - 4, 0, 7)
                     missing.setRight(start + cache.expected_end * scale)

@@ -10,7 +10,7 @@ from fakes import FakeRounds, end_run, fake_header, fake_run
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QFontMetrics
 
-from app.panels.kv_positions import BARS, CELLS, EMPTY, KvPositionsPanel, bars, cell_text, layers_agree
+from app.panels.kv_positions import BARS, CELLS, EMPTY, KvPositionsPanel, bars, cell_text, layers_agree, longest
 from app.panels.round_axis import AxisMap, RoundAxis
 from app.view import View
 from engine.recording import RecordedRun
@@ -138,3 +138,11 @@ def test_all_edges_are_the_edges_of_each(total: int) -> None:
     indices = np.arange(total)
     lefts, rights = axis.all_edges(indices)
     assert list(zip(lefts.tolist(), rights.tolist(), strict=True)) == [axis.edges(i) for i in range(total)]
+
+
+def test_a_cache_that_holds_too_much_sets_the_scale_of_the_bars() -> None:
+    record = fake_run(3)[2]
+    assert record.draft_cache is not None
+    long = dataclasses.replace(record.draft_cache, end=record.main_cache.end + 50)
+    assert longest(dataclasses.replace(record, draft_cache=long)) == long.end
+    assert longest(dataclasses.replace(record, draft_cache=None)) == record.main_cache.end
