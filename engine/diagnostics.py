@@ -69,17 +69,19 @@ def observe(
     """
     logits, processed, coins, sampler = target
     k, vocab_size = v.k, processed.shape[-1]
-    n = min(top_n, vocab_size)
+    n, whole = min(top_n, vocab_size), top_n >= vocab_size
     q = v.q if k else None
-    chosen = [_largest(processed, n), mx.broadcast_to(verdict.token.astype(mx.int32), (k + 1, 1))]
-    if k:
+    chosen = [_largest(processed, n)]
+    if not whole:
+        chosen.append(mx.broadcast_to(verdict.token.astype(mx.int32), (k + 1, 1)))
+    if k and not whole:
         behind = mx.zeros((1, 1), dtype=mx.int32) + verdict.token.astype(mx.int32)
         chosen.append(mx.concatenate([v.drafted.astype(mx.int32)[:, None], behind]))
     arrays: Arrays = {}
     if q is not None and proposal.processed is not None:
         rest = tested_residual(v, verdict, q)
         mass = mx.sum(rest, axis=-1)
-        for rows in (_largest(proposal.processed, n), _largest(rest, n)):
+        for rows in () if whole else (_largest(proposal.processed, n), _largest(rest, n)):
             chosen.append(mx.concatenate([rows, rows[-1:]]))
         arrays |= {"residual_mass": mass, "residual_support": mx.sum(rest > 0, axis=-1)}
         arrays |= {"q_support": mx.sum(q > 0, axis=-1)}

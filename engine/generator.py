@@ -28,6 +28,7 @@ from engine.meters import meter_coordinates
 from engine.models import LanguageModel, Pair
 from engine.penalties import preprocess_logits, preprocessing_active, xtc_active
 from engine.randomness import XTC, RoundKeys
+from engine.recording_size import check_size
 from engine.replay import repeat_draft, repeat_main
 from engine.rewinds import REWIND_TABLE, Outcome, Rewind, draft_trim, main_trim, next_debt
 from engine.round_record import coordinates_of, drafts_of, emissions_of, log_firsts
@@ -69,6 +70,7 @@ class SpeculativeGenerator:
             settings = dataclasses.replace(settings, kill_switch=True)
         settings.sampler.check_vocabulary(pair.target.vocab_size)
         settings.drafting.check_vocabulary(pair.target.vocab_size)
+        check_size(settings, pair.target.vocab_size, pair.draft is not None)
         self.pair, self.settings = pair, settings
         self.statistics = Statistics()
         self.host_syncs = 0
@@ -321,7 +323,8 @@ class SpeculativeGenerator:
             return verdict, None, weights
         drafting = self._drafter.settings if self._drafter else None
         target = (logits, processed, coins, sampler)
-        seen = observe(verification, verdict, proposal, target, drafting, settings.top_n, settings.diagnostics)
+        n = logits.shape[-1] if settings.full_vocabulary else settings.top_n
+        seen = observe(verification, verdict, proposal, target, drafting, n, settings.diagnostics)
         if settings.diagnostics and not sampler.is_greedy:
             seen.arrays.update(meter_coordinates(verification, verdict))
             seen.arrays.update(counterfactuals(verification, rule.id, verdict, seen.arrays))

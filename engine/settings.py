@@ -150,7 +150,8 @@ class Settings:
 
     `draft_sampler` None: the drafter samples as the target does. `seed` None: one is drawn and recorded.
     `rule` "auto": `acceptance_rule` decides; an id: that rule, asked for by hand. `top_n`: how many tokens
-    of each distribution a record keeps. Raises SettingsError.
+    of each distribution a record keeps; `full_vocabulary`: all of them, for its size see `engine.recording_size`.
+    Raises SettingsError.
     """
 
     sampler: SamplerSettings = field(default_factory=SamplerSettings)
@@ -163,6 +164,7 @@ class Settings:
     stop: tuple[str, ...] = ()
     record: bool = True
     top_n: int = 24
+    full_vocabulary: bool = False
     rule: str = "auto"
     stochastic: bool = False
     kill_switch: bool = False
