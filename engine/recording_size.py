@@ -80,11 +80,10 @@ def check_size(settings: Settings, vocab_size: int, has_draft: bool = True) -> N
 
 def _bytes(count: int) -> str:
     """In decimal units, as disks are sold."""
-    value = float(count)
-    for unit in ("bytes", "KB", "MB", "GB"):
-        if value < 1000:
-            break
+    if count < 1000:
+        return f"{count} bytes"
+    value, units = count / 1000, ["KB", "MB", "GB", "TB"]
+    while value >= 999.5 and len(units) > 1:
         value /= 1000
-    else:
-        unit = "TB"
-    return f"{value:.0f} {unit}" if unit == "bytes" or value >= 100 else f"{value:.2g} {unit}"
+        units.pop(0)
+    return f"{value:.0f} {units[0]}" if value >= 100 else f"{value:.2g} {units[0]}"
