@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from engine.rounds import Round
+from engine.rounds import SOURCES, Round
 
 OUTCOMES = ("plain", "accepted-all", "rejected", "degenerate", "ended")
 """`plain`: k = 0. `ended`: the run's last round, cut short before a recovered or bonus token."""
@@ -35,7 +35,16 @@ COLUMNS: dict[str, type] = {
     "draft_wrong": np.int64,
     "broken": np.int64,  # 1 where an invariant is broken
     "refed": np.int64,  # tokens forwarded anew to repair either cache
+    "last_source": np.int64,  # index into SOURCES of the last emitted token, -1 without one; those before: accepted
+    "rejected_token": np.int64,  # the draft that was rejected, behind the accepted ones; -1 without one
 }
+
+_BOUNDS = {
+    "emitted": (0, 2**31 - 1),
+    "last_source": (-1, len(SOURCES) - 1),
+    "rejected_token": (-1, 2**31 - 1),
+}
+"""Smallest and largest value of columns that cells are made by."""
 
 
 def outcome_of(record: Round) -> str:
@@ -60,7 +69,7 @@ def _or_none(value: int | None) -> int:
 
 def row_of(record: Round) -> dict[str, float]:
     """The columns that the round alone decides; the others are the run's."""
-    draft = record.draft_cache
+    draft, rejected_at = record.draft_cache, record.rejected_at
     return {
         "k": record.k,
         "tested": record.tested,
@@ -79,14 +88,17 @@ def row_of(record: Round) -> dict[str, float]:
         "main_wrong": _or_none(record.main_cache.first_wrong),
         "draft_wrong": _or_none(draft.first_wrong if draft else None),
         "refed": record.main_cache.refed + (draft.refed if draft else 0),
+        "last_source": SOURCES.index(record.emitted[-1].source) if record.emitted else -1,
+        "rejected_token": -1 if rejected_at is None else record.drafts[rejected_at].token,
     }
 
 
 class Columns:
-    """The columns of a run: arrays that grow."""
+    """The columns of a run: arrays that grow. `absent`: those that a file lacks, which are 0 throughout."""
 
     def __init__(self, count: int = 0) -> None:
         self._count = count
+        self.absent: frozenset[str] = frozenset()
         self._arrays: dict[str, npt.NDArray[Any]] = {
             name: np.zeros(max(count, 256), kind) for name, kind in COLUMNS.items()
         }
@@ -118,7 +130,8 @@ class Columns:
     def fill(self, start: int, count: int, data: bytes, names: Sequence[str]) -> None:
         """Put the rows of `to_bytes` where they belong; `names`: the columns that were written, in their order.
 
-        A column that wasn't stays 0. Raises ValueError for data that doesn't fit, or columns of no known name.
+        A column that wasn't stays 0, and counts as absent. Raises ValueError for data that doesn't fit, or columns of
+        no known name.
         """
         if len(data) != 8 * count * len(names) or not 0 <= start <= start + count <= self._count:
             raise ValueError(f"{len(data)} bytes aren't the columns of {count} rounds")
@@ -126,4 +139,7 @@ class Columns:
             raise ValueError(f"unknown columns: {', '.join(sorted(unknown))[:80]}")
         for place, name in enumerate(names):
             part = np.frombuffer(data, np.dtype(COLUMNS[name]).newbyteorder("<"), count, 8 * count * place)
+            if count and name in _BOUNDS and not _BOUNDS[name][0] <= part.min() <= part.max() <= _BOUNDS[name][1]:
+                raise ValueError(f"{name} of a round isn't between {_BOUNDS[name][0]} and {_BOUNDS[name][1]}")
             self._arrays[name][start : start + count] = part
+        self.absent |= set(COLUMNS) - set(names)

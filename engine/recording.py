@@ -180,6 +180,10 @@ class RecordedRun:
         """A read-only view of one column over all rounds so far; see COLUMNS."""
         return self._columns[name]
 
+    def has_column(self, name: str) -> bool:
+        """Whether the column is known: a file of an earlier version may lack it, which makes it 0 throughout."""
+        return name not in self._columns.absent
+
     def locate(self, token_index: int) -> tuple[int, int]:
         """(round index, index within the round's emitted tokens) of an emitted token."""
         if not 0 <= token_index < len(self.tokens):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+import numpy.typing as npt
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt
 from PySide6.QtGui import (
     QBrush,
@@ -26,6 +28,8 @@ from app import theme
 from app.format import visible_runs, visible_text
 from app.theme import Palette
 from engine.text import Vocabulary
+
+Tokens = npt.NDArray[np.int64]
 
 PAD, GLYPH_GAP, UNDERLINE, RADIUS = 3, 3, 2, 4
 _CACHE_LIMIT = 20_000
@@ -328,6 +332,12 @@ class TokenPainter:
             frame = 4 if self.kind(token) == "special" else 0
             width = self._widths[key] = math.ceil(self.text_width(token)) + 2 * PAD + extra + frame
         return width if room is None else min(width, max(room, 0))
+
+    def chip_widths(self, tokens: Tokens, kinds: Tokens, names: Sequence[str]) -> Tokens:
+        """Widths of many chips; `kinds`: indices into `names`. Each token that comes again is measured once."""
+        pairs, places = np.unique(tokens * len(names) + kinds, return_inverse=True)
+        found = [self.chip_width(pair // len(names), names[pair % len(names)]) for pair in pairs.tolist()]
+        return np.array(found, np.int64)[places]
 
     def _carries_glyph(self, kind: str) -> bool:
         return self.styles[kind].glyph is not None and kind != "accepted"

@@ -1,14 +1,17 @@
 """Where every token of a run stands in the token stream: rows broken greedily, extended without starting over.
 
-Widths and their running sums are arrays, so breaking n tokens into r rows costs r binary searches.
+Cells and their running sums are arrays, and so are the places where rows would end.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-PROMPT_ROUND = -1
+from app.panels.token_cells import Cells
+
 GAP = 2
 """Pixels between two cells; none between a rejected draft and what replaced it."""
 
@@ -21,6 +24,8 @@ _COLUMNS: dict[str, type] = {
     "glued": np.bool_,  # no break and no gap before the next cell
     "left": np.int64,  # distance from the first cell, on one endless row
 }
+_BLOCK = 8192
+"""Cells whose row ends are sought at once."""
 
 
 class TokenLayout:
@@ -38,14 +43,12 @@ class TokenLayout:
         """Forget all cells and rows."""
         self.count = 0
         self.end = 0
-        self._columns: dict[str, npt.NDArray[np.generic]] = {
-            name: np.zeros(1024, kind) for name, kind in _COLUMNS.items()
-        }
+        self._columns: dict[str, npt.NDArray[Any]] = {name: np.zeros(1024, kind) for name, kind in _COLUMNS.items()}
         self._row_cell = np.zeros(256, np.int64)
         self._row_offset = np.zeros(256, np.int64)
         self.rows = 0
 
-    def column(self, name: str) -> npt.NDArray[np.generic]:
+    def column(self, name: str) -> npt.NDArray[Any]:
         """One column over all cells."""
         return self._columns[name][: self.count]
 
@@ -55,22 +58,20 @@ class TokenLayout:
         numbers = [int(self._columns[name][index]) for name in names]
         return (*numbers, bool(self._columns["glued"][index]))  # type: ignore[return-value]
 
-    def add(self, round_index: int, position: int, token: int, kind: int, width: int, glued: bool = False) -> None:
-        """Add a cell; call `lay_rows` after the last one."""
-        index = self.count
-        if index == len(self._columns["width"]):
+    def add(self, cells: Cells, widths: npt.NDArray[np.integer]) -> None:
+        """Add cells of these widths; call `lay_rows` after the last ones. A pair comes in one call."""
+        first, count = self.count, self.count + len(widths)
+        while count > len(self._columns["width"]):
             for name, values in self._columns.items():
                 self._columns[name] = np.concatenate([values, np.zeros_like(values)])
         columns = self._columns
-        columns["round"][index] = round_index
-        columns["position"][index] = position
-        columns["token"][index] = token
-        columns["kind"][index] = kind
-        columns["width"][index] = width
-        columns["glued"][index] = glued
-        columns["left"][index] = self.end
-        self.end += width + (0 if glued else GAP)
-        self.count = index + 1
+        for name in ("round", "position", "token", "kind", "glued"):
+            columns[name][first:count] = getattr(cells, name)
+        columns["width"][first:count] = widths
+        steps = np.cumsum(widths + np.where(cells.glued, 0, GAP))
+        columns["left"][first:count] = self.end + np.concatenate([[0], steps[:-1]])[: len(steps)]
+        self.end += int(steps[-1]) if len(steps) else 0
+        self.count = count
 
     def set_width(self, width: int, step: int = 1) -> None:
         """Break all rows anew at a width; cells wider than it are cut at multiples of `step` pixels."""
@@ -89,21 +90,27 @@ class TokenLayout:
             self.rows = int(np.searchsorted(self._row_cell[: self.rows], start, side="left"))
         else:
             start = 0
-        left, widths, glued = self._columns["left"], self._columns["width"], self._columns["glued"]
         while start < self.count:
-            limit = int(left[start]) + self.width
-            # The first cell whose right edge lies beyond the limit begins the next row.
-            stop = int(np.searchsorted(left[: self.count], limit, side="right"))
-            while stop > start and int(left[stop - 1] + widths[stop - 1]) > limit:
-                stop -= 1
-            if stop < self.count and stop - 1 > start and glued[stop - 1]:
-                stop -= 1
-            if stop <= start:
-                self._add_wide(start)
-                start += 1
-                continue
-            self._add_row(start, 0)
-            start = stop
+            base, stops = start, self._row_ends(start)
+            while start - base < len(stops):
+                stop = stops[start - base]
+                if stop <= start:
+                    self._add_wide(start)
+                    start += 1
+                else:
+                    self._add_row(start, 0)
+                    start = stop
+
+    def _row_ends(self, first: int) -> list[int]:
+        """For each cell of a block: the first cell behind the row that it would begin; itself if wider than a row."""
+        left, glued = self._columns["left"][first : self.count], self._columns["glued"][first : self.count]
+        right = left + self._columns["width"][first : self.count]
+        starts = np.arange(min(_BLOCK, len(left)))
+        stops = np.searchsorted(right, left[: len(starts)] + self.width, side="right")
+        # A pair isn't parted, unless it is too wide for any row.
+        parted = (stops < len(left)) & (stops - 1 > starts) & glued[stops - 1]
+        found: list[int] = (stops - parted + first).tolist()
+        return found
 
     def _add_wide(self, cell: int) -> None:
         piece = max(self.width // self.step * self.step, 1)

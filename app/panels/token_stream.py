@@ -23,17 +23,18 @@ from app import theme
 from app.format import count, probability, token_bytes, visible_text
 from app.panels.chips import TokenPainter, colour, plain_tip
 from app.panels.title_controls import shelve
-from app.panels.token_layout import GAP, PROMPT_ROUND, TokenLayout
+from app.panels.token_cells import KINDS, PROMPT_ROUND, REJECTED, Cells, cells_of, prompt_cells
+from app.panels.token_layout import GAP, TokenLayout
 from app.theme import Palette
 from app.view import View
 from engine.recording import RecordedRun
 
-KINDS = ("prompt", "accepted", "recovered", "bonus", "target-draw", "greedy", "degenerate-fallback", "rejected")
-_CODE = {kind: code for code, kind in enumerate(KINDS)}
-_REJECTED = _CODE["rejected"]
 MARGIN_X, MARGIN_Y, ROW_GAP = 8, 3, 4
 TAKE_IN_SECONDS = 0.006
 """Longest time spent on new rounds at once; what is left comes with the next turn of the event loop."""
+
+FEWEST, MOST = 8, 2048
+"""Rounds taken in between two looks at the clock: few while their tokens are new, many once they are known."""
 
 EMPTY = "Press Run: every token of the prompt and of the stream appears here, marked by where it came from."
 
@@ -51,6 +52,7 @@ class TokenStreamPanel(QAbstractScrollArea):
         self._view = view
         self._run: RecordedRun | None = None
         self._taken = 0
+        self._stride = FEWEST
         self._layout = TokenLayout()
         self._chips = TokenPainter()
         self._cursor: tuple[int, int] | None = None
@@ -113,30 +115,18 @@ class TokenStreamPanel(QAbstractScrollArea):
 
     def _start_over(self) -> None:
         self._run, self._taken, self._range = self._view.run, 0, None
+        self._stride = FEWEST
         self._reveal = True
         self._layout.clear()
         if self._run is not None:
             self._chips.set_vocabulary(self._run.header.vocabulary)
-            self._add_prompt(self._run)
+            self._add(prompt_cells(self._run.header.prompt_tokens))
         self._layout.set_width(self._room, self._step)
         if not self._view.telling:
             self._take_in()
 
-    def _add_prompt(self, run: RecordedRun) -> None:
-        for position, token in enumerate(run.header.prompt_tokens):
-            width = self._chips.chip_width(token, "prompt")
-            self._layout.add(PROMPT_ROUND, position, token, _CODE["prompt"], width)
-
-    def _add_round(self, run: RecordedRun, index: int) -> None:
-        record, chips, layout = run[index], self._chips, self._layout
-        rejected_at = record.rejected_at if self._rejected.isChecked() else None
-        for emitted in record.emitted:
-            if emitted.position == rejected_at:
-                token = record.drafts[rejected_at].token
-                width = chips.chip_width(token, "rejected")
-                layout.add(index, rejected_at, token, _REJECTED, width, glued=True)
-            width = chips.chip_width(emitted.token, emitted.source)
-            layout.add(index, emitted.position, emitted.token, _CODE[emitted.source], width)
+    def _add(self, cells: Cells) -> None:
+        self._layout.add(cells, self._chips.chip_widths(cells.token, cells.kind, KINDS))
 
     def _take_in(self) -> None:
         """Add the rounds that have come, for a bounded time; hidden, it waits until it is shown."""
@@ -145,15 +135,26 @@ class TokenStreamPanel(QAbstractScrollArea):
         if run is None or not self.isVisible():
             self._after_layout()
             return
-        until = time.perf_counter() + TAKE_IN_SECONDS
+        now = time.perf_counter()
+        until = now + TAKE_IN_SECONDS
         while self._taken < len(run):
-            self._add_round(run, self._taken)
-            self._taken += 1
-            if self._taken % 8 == 0 and time.perf_counter() > until:
+            behind = min(self._taken + self._stride, len(run))
+            self._add(cells_of(run, self._taken, behind, self._rejected.isChecked()))
+            self._taken = behind
+            began, now = now, time.perf_counter()
+            self._set_stride(now - began)
+            if now > until and behind < len(run):
                 self._more.start(0)
                 break
         self._layout.lay_rows()
         self._after_layout()
+
+    def _set_stride(self, seconds: float) -> None:
+        """Look at the clock about eight times in the time allowed, however long rounds take."""
+        if seconds > TAKE_IN_SECONDS / 4:
+            self._stride = max(self._stride // 2, FEWEST)
+        elif seconds < TAKE_IN_SECONDS / 16:
+            self._stride = min(self._stride * 2, MOST)
 
     def _after_layout(self) -> None:
         bar = self.verticalScrollBar()
@@ -329,7 +330,7 @@ class TokenStreamPanel(QAbstractScrollArea):
             return run.header.prompt + vocabulary.decode(run.tokens)
         low, high = self._unit(low)[0], self._unit(high)[1]
         kinds, tokens = self._layout.column("kind")[low : high + 1], self._layout.column("token")[low : high + 1]
-        chosen = [int(token) for token in tokens[kinds != _REJECTED]]
+        chosen = [int(token) for token in tokens[kinds != REJECTED]]
         if len(chosen) == 1 and vocabulary.kind(chosen[0]) != "text":
             return vocabulary.text_of(chosen[0])
         if low == 0 and high >= prompt - 1 > 0:
@@ -393,8 +394,8 @@ class TokenStreamPanel(QAbstractScrollArea):
             whose = "" if draft.token == token else "of the draft: "
             lines.append(f"{whose}p {probability(draft.p)}  q {probability(draft.q)}")
         if kind != "rejected":
-            emitted = next(e for e in record.emitted if e.position == position)
-            lines.append(f"drawn with {probability(emitted.probability)}")
+            drawn = next((e.probability for e in record.emitted if e.position == position), None)
+            lines.append(f"drawn with {probability(drawn)}")
         label = self._chips.styles[kind].label
         return plain_tip(f"Token {token}: {label}, round {round_index}, position {position + 1}", lines)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+
 import numpy as np
 import pytest
 from fakes import FakeRounds, fake_header, fake_run, fake_vocabulary
@@ -9,18 +12,21 @@ from PySide6.QtCore import QPoint
 from PySide6.QtGui import QColor, QGuiApplication, QImage, QPainter, Qt
 
 from app.format import visible_text
-from app.panels import chips, token_stream
+from app.panels import chips, token_layout, token_stream
 from app.panels.chips import TokenPainter, chip_styles, plain_tip
+from app.panels.token_cells import KINDS, Cells, cells_of
 from app.panels.token_layout import GAP, TokenLayout
-from app.panels.token_stream import KINDS, TokenStreamPanel
+from app.panels.token_stream import TokenStreamPanel
 from app.theme import DARK, LIGHT
 from app.view import View
 from engine.recording import RecordedRun
-from engine.rounds import SOURCES
+from engine.rounds import SOURCES, Draft, Emitted
 
 
 @pytest.fixture
-def panel(qtbot, view: View) -> TokenStreamPanel:
+def panel(qtbot, view: View, monkeypatch: pytest.MonkeyPatch) -> TokenStreamPanel:
+    """It takes all rounds in at once, however slow the machine is."""
+    monkeypatch.setattr(token_stream, "TAKE_IN_SECONDS", 60.0)
     panel = TokenStreamPanel(view)
     qtbot.addWidget(panel)
     panel.resize(700, 120)
@@ -60,20 +66,34 @@ def plain_layout(widths: list[int], glued: set[int], width: int) -> list[list[in
     return [*rows, row] if row else rows
 
 
+def add(layout: TokenLayout, index: int, widths: list[int], glued: list[bool] | None = None) -> None:
+    """Cells of these widths, each of a round of its own from `index` on."""
+    numbers, zeros = np.arange(index, index + len(widths)), np.zeros(len(widths), np.int64)
+    pairs = np.array(glued if glued is not None else [False] * len(widths))
+    layout.add(Cells(numbers, zeros, numbers, zeros, pairs), np.array(widths, np.int64))
+
+
+@pytest.mark.parametrize("block", [1, 7, 8192])
 @pytest.mark.parametrize("width", [60, 131, 400, 5000])
-def test_rows_are_the_same_however_the_cells_came(width: int) -> None:
+def test_rows_are_the_same_however_the_cells_came(width: int, block: int, monkeypatch) -> None:
+    monkeypatch.setattr(token_layout, "_BLOCK", block)
     rng = np.random.default_rng(3)
     widths = [int(w) for w in rng.integers(5, 28, 400)]
     glued = {int(i) for i in range(0, 398, 7)}
     at_once, by_and_by, resized = TokenLayout(), TokenLayout(), TokenLayout()
     at_once.width = by_and_by.width = width
     resized.width = 77
+    pairs = [index in glued for index in range(len(widths))]
+    add(at_once, 0, widths, pairs)
+    add(resized, 0, widths, pairs)
+    first = 0
+    for index in range(len(widths)):
+        # A pair comes in one go, as a round does.
+        if index not in glued:
+            add(by_and_by, first, widths[first : index + 1], pairs[first : index + 1])
+            by_and_by.lay_rows()
+            first = index + 1
     for layout in (at_once, by_and_by, resized):
-        for index, cell in enumerate(widths):
-            layout.add(index, 0, index, 0, cell, index in glued)
-            # A pair comes in one go, as a round does.
-            if layout is by_and_by and index not in glued:
-                layout.lay_rows()
         layout.lay_rows()
     resized.set_width(width)
     wanted = plain_layout(widths, glued, width)
@@ -89,16 +109,63 @@ def test_rows_are_the_same_however_the_cells_came(width: int) -> None:
 
 def test_a_cell_wider_than_the_row_takes_rows_of_its_own() -> None:
     layout = TokenLayout()
-    for index, width in enumerate((40, 250, 40)):
-        layout.add(index, 0, index, 0, width)
+    add(layout, 0, [40, 250, 40])
     layout.set_width(100, step=7)
     spans = [layout.row_span(row) for row in range(layout.rows)]
     assert spans == [(0, 1, 0), (1, 2, 0), (1, 2, 98), (1, 2, 196), (2, 3, 0)]
     assert layout.row_of(1) == 1
     assert layout.cell_at(3, 20) == 1
-    layout.add(3, 0, 3, 0, 20)
+    add(layout, 3, [20])
     layout.lay_rows()
     assert [layout.row_span(row) for row in range(layout.rows)][-1] == (2, 4, 0)
+
+
+@pytest.mark.parametrize("rejected", [True, False])
+@pytest.mark.parametrize("rule", ["stochastic", "sampler-match", "greedy-argmax"])
+def test_cells_from_columns_are_those_of_the_rounds(rule: str, rejected: bool) -> None:
+    run = fake_run(60, rule, distributions=False)
+    plain = dataclasses.replace(run[0], index=60, drafts=(), emitted=(Emitted(3, "target-draw", 0),))
+    cut = dataclasses.replace(run[0], index=61, drafts=(Draft(4, "accepted"), Draft(5, "ignored")))
+    run.append(plain)
+    run.append(dataclasses.replace(cut, emitted=(Emitted(4, "accepted", 0),)))
+    run.append(dataclasses.replace(cut, index=62, emitted=(Emitted(4, "accepted", 0), Emitted(9, "bonus", 1))))
+    assert run.column("rejected_token").max() > 0
+    wanted = expected_cells(run, rejected)[len(run.header.prompt_tokens) :]
+    for parts in ([0, len(run)], [0, 1, 2, 17, len(run)]):
+        found = []
+        for first, behind in itertools.pairwise(parts):
+            cells = cells_of(run, first, behind, rejected)
+            assert cells.glued.tolist() == [KINDS[kind] == "rejected" for kind in cells.kind]
+            columns = (cells.round.tolist(), cells.position.tolist(), cells.token.tolist())
+            found += list(zip(*columns, [KINDS[kind] for kind in cells.kind], strict=True))
+        assert found == wanted
+    run._columns._arrays["accepted"][:2] = (-3, 10**9)  # a damaged file's
+    assert len(cells_of(run, 0, len(run), rejected).token) >= len(run.tokens)
+    run._columns.absent = frozenset({"rejected_token"})  # as in a file of an earlier version
+    run._columns._arrays["rejected_token"][:] = 0
+    cells = cells_of(run, 0, len(run), rejected)
+    assert list(zip(cells.round, cells.position, cells.token, strict=True)) == [cell[:3] for cell in wanted]
+    assert [KINDS[kind] for kind in cells.kind] == [kind for *_, kind in wanted]
+
+
+def test_a_long_runs_rounds_are_laid_out_without_being_read(panel: TokenStreamPanel, view: View) -> None:
+    run = fake_run(120, distributions=False)
+    wanted, read = expected_cells(run, rejected=True), []
+    get = run._rounds.__getitem__
+
+    class Counted(list):
+        def __getitem__(self, number):
+            read.append(number)
+            return get(number)
+
+    run._rounds = Counted(run._rounds)
+    panel.resize(700, 4000)
+    view.show_run(run)
+    while panel._taken < 120:
+        panel._take_in()
+    panel.grab()
+    assert cells(panel) == wanted
+    assert set(read) <= {119, -1}, "the one under the cursor"
 
 
 def test_every_token_of_the_run_is_there_in_order(panel: TokenStreamPanel, view: View) -> None:

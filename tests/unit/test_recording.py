@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from engine.columns import COLUMNS, OUTCOMES, outcome_of
+from engine.columns import COLUMNS, OUTCOMES, Columns, outcome_of
 from engine.recording import RecordedRun, Recording
-from engine.rounds import CachePositions, Draft, Emitted, ModelInfo, Round, RunHeader, Timings
+from engine.rounds import SOURCES, CachePositions, Draft, Emitted, ModelInfo, Round, RunHeader, Timings
 from engine.settings import Settings
 from engine.text import toy_vocabulary
 
@@ -107,6 +107,8 @@ def test_columns_hold_each_rounds_numbers() -> None:
         "draft_wrong": [-1, -1],
         "broken": [1, 1],
         "refed": [0, 0],
+        "last_source": [SOURCES.index("recovered"), SOURCES.index("bonus")],
+        "rejected_token": [run[0].drafts[1].token, -1],
     }
     assert set(expected) == set(COLUMNS)
     for name, values in expected.items():
@@ -121,6 +123,27 @@ def test_a_round_without_closed_forms_has_none_in_its_columns() -> None:
     run.append(a_round(1, (), "target-draw"))
     assert np.isnan(run.column("sum_min")).all()
     assert np.isnan(run.column("sum_prod")).all()
+
+
+def test_columns_that_a_file_lacks_are_known_to_be_absent() -> None:
+    run = RecordedRun(header())
+    run.append(a_round(0, (YES, NO), "recovered"))
+    names = [name for name in COLUMNS if name != "rejected_token"]
+    data, made = run._columns.to_bytes(0), Columns(1)
+    made.fill(0, 1, data[: 8 * len(names)], names)
+    assert made.absent == {"rejected_token"}
+    assert made["rejected_token"].tolist() == [0]
+    assert run.has_column("rejected_token")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("emitted", -1), ("last_source", len(SOURCES)), ("last_source", -2), ("rejected_token", 2**31)]
+)
+def test_columns_that_cells_are_made_by_hold_nothing_else(name: str, value: int) -> None:
+    columns = Columns()
+    columns.append(dict.fromkeys(COLUMNS, 0) | {name: value})
+    with pytest.raises(ValueError, match=name):
+        Columns(1).fill(0, 1, columns.to_bytes(0), list(COLUMNS))
 
 
 def test_a_drafter_without_a_cache_stands_nowhere() -> None:
