@@ -276,6 +276,10 @@ class MainWindow(QMainWindow):
         faults = self.docks["faults"].widget()
         assert isinstance(faults, FaultLabPanel)
         faults.follow(self.session)
+        timeline = self.docks["timeline"].widget()
+        assert isinstance(timeline, TimelinePanel)
+        timeline.follow_runs(self.session.siblings)
+        timeline.room_changed.connect(self._on_room)
         self._show_workspace()
 
     def _on_check(self) -> None:
@@ -382,6 +386,9 @@ class MainWindow(QMainWindow):
         self.arrangement.start(self.store.docks(self.arrangement.workspace.id))
         self.docks["rounds"].widget().setFocus()
         self.refresh()
+
+    def _on_room(self) -> None:
+        self.arrangement.follow()
 
     def _dock_height(self) -> int:
         return self.height() - self._top.height() - self.statusBar().height()

@@ -401,6 +401,14 @@ class Session(QObject):
         self.view.show_run(session.runs[-1])
         return True
 
+    def siblings(self) -> list[RecordedRun]:
+        """All runs of the recording that the run shown belongs to, oldest first."""
+        shown = self.view.run
+        for opened in self.opened:
+            if any(run is shown for run in opened.runs):
+                return opened.runs
+        return self.recording.runs
+
     def flush(self) -> None:
         """Hand every recorded round to the file."""
         if self._recorded is not None:

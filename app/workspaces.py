@@ -84,10 +84,16 @@ def _share_rows(window: QMainWindow, docks: Docks, height: int, acceptance: int)
     low = height < 44 * lh
     below = {"kv": round((3 if low else 4.6) * lh), "acceptance": acceptance * lh}
     # With the title. A low window leaves the strip alone, without glyphs and numbers.
-    below["timeline"] = round((2.8 if low else 4.9) * lh)
+    below["timeline"] = round((2.8 if low else 4.9) * lh) + _lanes(docks, low)
     above = height - sum(below.values()) - 3 * SPLITTER
     _share(window, docks, {"rounds": above, **below}, _VERTICAL)
     return above
+
+
+def _lanes(docks: Docks, low: bool) -> int:
+    """What the timeline wants above its strip, where the session has several runs."""
+    wanted = getattr(docks["timeline"].widget(), "lanes_height", None)
+    return 0 if wanted is None else int(wanted(low))
 
 
 def _place_inspect(window: QMainWindow, docks: Docks, narrow: bool) -> None:

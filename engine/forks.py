@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +52,15 @@ def fork_note(at: int, before: Settings, after: Settings, forced: Forced | None)
     changes = [f"{name} {_value(old[name])} → {_value(new[name])}" for name in new if new[name] != old[name]]
     changes += [str(forced)] if forced is not None else []
     return f"Forked before round {at}: {', '.join(changes) or 'nothing changed'}."
+
+
+def told_changes(notices: Iterable[str]) -> str:
+    """What the last `fork_note` among a run's notices says was changed: `temperature 0.7 → 1`; "" without a note."""
+    notes = [found for notice in notices if (found := _NOTE.fullmatch(notice)) is not None]
+    return notes[-1].group(1) if notes else ""
+
+
+_NOTE = re.compile(r"Forked before round \d+: (.*)\.", re.DOTALL)
 
 
 def _value(value: Any) -> str:

@@ -1,8 +1,11 @@
-"""The timeline: one cell a round coloured by its outcome, however many there are; drag scrubs, the wheel zooms."""
+"""The timeline: one cell a round coloured by its outcome, however many there are; drag scrubs, the wheel zooms.
+
+Above it the session's other runs, where there are any.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +31,7 @@ from app.panels.chips import chip_styles, colour, draw_glyph, glyph_size, hatch,
 from app.panels.round_axis import AxisMap, RoundAxis
 from app.panels.rounds_model import outcome_words
 from app.panels.timeline_strip import picture, tally
+from app.panels.timeline_tree import FEW_ROWS, MOST_ROWS, ForkTree, row_height
 from app.panels.title_controls import draw_sentence
 from app.theme import Palette
 from app.view import View
@@ -59,9 +63,13 @@ class _Rows:
 
 
 class TimelinePanel(QWidget):
-    """All rounds on the shared round axis, with marks and breakpoints. Signals: `title_changed`."""
+    """All rounds on the shared round axis, with marks and breakpoints, below the lanes of the session's runs.
+
+    Signals: `title_changed`; `room_changed`, when it could do with another height.
+    """
 
     title_changed = Signal()
+    room_changed = Signal()
 
     def __init__(self, view: View, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -72,6 +80,9 @@ class TimelinePanel(QWidget):
         self._context = ""
         self._strip: tuple[tuple[object, ...], QImage] | None = None
         self._sources: dict[int, str] = {}
+        self.tree = ForkTree(view, self._axis, self)
+        self.tree.rows_changed.connect(self._on_rows)
+        self._top = 0
         self.setObjectName("timeline")
         self.setAccessibleName("Timeline")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
@@ -97,7 +108,7 @@ class TimelinePanel(QWidget):
         self.restyle(theme.current())
 
     def sizeHint(self) -> QSize:
-        return QSize(theme.em() * 60, round(3.4 * theme.line_height()))
+        return QSize(theme.em() * 60, round(3.4 * theme.line_height()) + self.lanes_height())
 
     def minimumSizeHint(self) -> QSize:
         return QSize(theme.em() * 20, round(1.2 * theme.line_height()))
@@ -106,6 +117,36 @@ class TimelinePanel(QWidget):
         """Show the dots of these."""
         self._breakpoints = breakpoints
         breakpoints.changed.connect(self.update)
+
+    def follow_runs(self, runs: Callable[[], Sequence[RecordedRun]]) -> None:
+        """Show the runs that this gives as lanes: those of the shown run's session, oldest first."""
+        self.tree.follow(runs)
+        self._refresh()
+
+    def lanes_height(self, low: bool = False) -> int:
+        """Pixels that the lanes want above the strip, in a low window fewer; 0 where there is one run alone."""
+        return self.tree.wanted_height(FEW_ROWS if low else MOST_ROWS)
+
+    # The strip stands below the lanes
+
+    def _place_tree(self) -> None:
+        """As many lanes as there is room for, the strip's glyphs and numbers going first."""
+        line, total = theme.line_height(), len(self.tree.lanes())
+        roomy = self.height() >= round(3.4 * line) + min(total, FEW_ROWS) * row_height()
+        strip = round((3.4 if roomy else 1.2) * line)
+        rows = min(max((self.height() - strip - 1) // row_height(), 0), total)
+        self._top = rows * row_height() + 1 if rows else 0
+        self.tree.setGeometry(0, 0, self.width(), max(self._top - 1, 0))
+        self.tree.setVisible(rows > 0)
+
+    def _on_rows(self) -> None:
+        self._place_tree()
+        self.room_changed.emit()
+
+    @property
+    def _high(self) -> int:
+        """Height of what is below the lanes."""
+        return self.height() - self._top
 
     # Following the view
 
@@ -121,7 +162,8 @@ class TimelinePanel(QWidget):
             self._refresh()
 
     def _refresh(self) -> None:
-        context = self._words()
+        self.tree.refresh()
+        context = " · ".join(part for part in (self.tree.words(), self._words()) if part)
         if context != self._context:
             self._context = context
             self.title_changed.emit()
@@ -173,7 +215,7 @@ class TimelinePanel(QWidget):
 
     def _rows(self, slots: bool) -> _Rows:
         """A low panel gives up the glyphs, then the numbers."""
-        line, height = theme.line_height(), self.height()
+        line, height = theme.line_height(), self._high
         numbers = QFontMetrics(theme.mono_font(0.77)).height() + 1
         foot = numbers if height >= line + numbers else 0
         above = glyph_size() + 4 if slots else self._pin()
@@ -194,6 +236,7 @@ class TimelinePanel(QWidget):
 
     def resizeEvent(self, event) -> None:  # type: ignore[no-untyped-def]
         super().resizeEvent(event)
+        self._place_tree()
         self._refresh()
 
     def showEvent(self, event: QShowEvent) -> None:
@@ -283,16 +326,19 @@ class TimelinePanel(QWidget):
         if run is None or not len(run):
             draw_sentence(painter, self, EMPTY)
             return
+        if self._top:
+            painter.fillRect(0, self._top - 1, self.width(), 1, colour(colours.line))
+            painter.translate(0, self._top)
         axis = self._axis.map(self.width())
         slots = self.has_slots(axis)
         rows = self._rows(slots)
         self._paint_gutter(painter, run, slots)
-        painter.fillRect(self._axis.gutter - 1, 0, 1, self.height(), colour(colours.line))
-        painter.setClipRect(self._axis.gutter, 0, self.width() - self._axis.gutter, self.height())
+        painter.fillRect(self._axis.gutter - 1, 0, 1, self._high, colour(colours.line))
+        painter.setClipRect(self._axis.gutter, 0, self.width() - self._axis.gutter, self._high)
         here = self._view.round_index
         left, right = axis.edges(here)
         if axis.cell >= 4:
-            painter.fillRect(left, 0, right - left, self.height(), colour(colours.selection))
+            painter.fillRect(left, 0, right - left, self._high, colour(colours.selection))
         if slots:
             self._paint_slots(painter, run, axis, rows)
         else:
@@ -303,7 +349,7 @@ class TimelinePanel(QWidget):
             self._paint_foot(painter, axis, here, rows.foot)
         if self.hasFocus():
             painter.setPen(colour(colours.accent))
-            painter.drawRect(self.rect().adjusted(self._axis.gutter, 0, -1, -1))
+            painter.drawRect(self._axis.gutter, 0, self.width() - self._axis.gutter - 1, self._high - 1)
 
     def _picture(self, run: RecordedRun, axis: AxisMap, room: int) -> QImage:
         """The strip; drawn anew only where it would look different, so that moving the cursor costs nothing."""
@@ -422,7 +468,7 @@ class TimelinePanel(QWidget):
         return list(taken.values())
 
     def _paint_foot(self, painter: QPainter, axis: AxisMap, here: int, foot: int) -> None:
-        colours, top = self._colours, self.height() - foot
+        colours, top = self._colours, self._high - foot
         bold, plain = theme.mono_font(0.77, 700), theme.mono_font(0.77)
         wide = QFontMetrics(bold).horizontalAdvance(str(here)) + 6
         x = min(max(axis.centre(here) - wide / 2, axis.left), self.width() - wide)
@@ -459,16 +505,16 @@ class TimelinePanel(QWidget):
     def _paint_gutter(self, painter: QPainter, run: RecordedRun, slots: bool) -> None:
         colours, gutter, font = self._colours, self._axis.gutter, theme.ui_font(0.92)
         metrics = QFontMetrics(font)
-        painter.setClipRect(0, 0, gutter - 1, self.height())
+        painter.setClipRect(0, 0, gutter - 1, self._high)
         entries, em = self._entries(run, slots), theme.em()
         pitch = metrics.height() + 1
-        lines = max(self.height() // pitch, 1)
+        lines = max(self._high // pitch, 1)
         wide = max(metrics.horizontalAdvance(words) for _, words in entries) + round(2.2 * em)
         columns = max(min((gutter - 10) // wide, 3), 1)
         needed = -(-len(entries) // columns)
         hinted = lines > needed
         rows = min(needed, lines)
-        top = (self.height() - (rows + hinted) * pitch) // 2
+        top = (self._high - (rows + hinted) * pitch) // 2
         wide = (gutter - 12) // columns
         painter.setFont(font)
         for at, (sample, words) in enumerate(entries[: rows * columns]):
