@@ -17,6 +17,8 @@ from app.headless.terminal import say
 from engine.settings import (
     CHAIN_ORDERS,
     DRAFTERS,
+    KV_BITS,
+    KV_GROUPS,
     MAIN_REWINDS,
     REWINDS,
     RULE_CHOICES,
@@ -198,6 +200,24 @@ def run_parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help=f"of the main cache, where a fault is not lossless: {', '.join(MAIN_REWINDS)} "
         f"(default: {_SETTINGS.main_rewind})",
+    )
+    group.add_argument(
+        "--kv-bits",
+        type=whole,
+        metavar="N",
+        help=f"keep both models' keys and values in so many bits: {', '.join(map(str, KV_BITS[1:]))} (default: 0, off)",
+    )
+    group.add_argument(
+        "--kv-group-size",
+        type=whole,
+        metavar="N",
+        help=f"of so many values each: {', '.join(map(str, KV_GROUPS))} (default: {_SETTINGS.kv_group_size})",
+    )
+    group.add_argument(
+        "--kv-start",
+        type=whole,
+        metavar="N",
+        help="as soon as a pass would go beyond so many tokens (default: 0, from the start)",
     )
     group.add_argument(
         "--content-check",

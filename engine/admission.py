@@ -5,9 +5,10 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Sequence
 
+from engine.cache_layers import kv_quantization, why_not_quantizable
 from engine.models import LanguageModel, Pair
 from engine.rounds import ModelInfo, RunHeader
-from engine.settings import Settings
+from engine.settings import Settings, SettingsError
 
 
 class PromptError(ValueError):
@@ -50,6 +51,24 @@ def notices_of(pair: Pair, settings: Settings) -> list[str]:
         if sampler.top_k >= vocab_size:
             found.append(f"top-k {sampler.top_k} has no effect on the {who}: the vocabulary is {vocab_size}.")
     return list(dict.fromkeys(found))
+
+
+def check_kv_quantization(pair: Pair, settings: Settings) -> None:
+    """Raise SettingsError if the keys and values of a model of the pair can't be kept as the settings want.
+
+    Tries it on both models, on the thread that loaded them.
+    """
+    wanted = kv_quantization(settings)
+    for who, model in (("target", pair.target), ("draft", pair.draft)):
+        if wanted is None or model is None:
+            continue
+        network = model.network
+        reason = why_not_quantizable(lambda ids, cache, n=network: n(ids, cache=cache), model.make_cache, wanted)  # type: ignore[misc]
+        if reason is not None:
+            raise SettingsError(
+                f"kv_bits: the {who} {model.info.name} can't keep its keys and values in {wanted.bits} bits: {reason}. "
+                "Leave kv_bits at 0, or choose another model"
+            )
 
 
 def check_models(pair: Pair, header: RunHeader) -> None:

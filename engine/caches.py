@@ -1,14 +1,27 @@
-"""One model's cache: its layers, where each stands, and the ids that it holds by position; trims and checks of it.
+"""One model's cache: its layers, where each stands, and the ids that it holds by position; passes, trims and checks.
 
-Where a cache must stand is said in `engine.rewinds`.
+Layers that can't be trimmed are put back as they were before the round, and fed the kept tokens again; what a layer
+can do is said in `engine.cache_layers`, where a cache must stand in `engine.rewinds`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from engine.backend import mx
+from engine.cache_layers import (
+    KVQuantization,
+    always_trims,
+    as_it_is,
+    describe,
+    quantize_layers,
+    snapshot_notice,
+    trims_exactly,
+)
+from engine.models import LanguageModel
 from engine.rewinds import Rewind
 from engine.rounds import CachePositions, LayerInfo
 
@@ -17,31 +30,51 @@ class CacheError(RuntimeError):
     """A cache can't be brought back to where it stood."""
 
 
-class Cache:
-    """A list of layers, its position in tokens held, and the ledger: `held`, the id at every position."""
+@dataclass(frozen=True)
+class Snapshot:
+    """The layers that can't be trimmed, by number, as they were at a position. Shares their buffers."""
 
-    def __init__(self, layers: list[Any]) -> None:
-        self.layers = layers
+    position: int
+    layers: dict[int, Any]
+
+
+@dataclass(frozen=True)
+class Trimmed:
+    """What a trim did: tokens taken off each layer, and tokens forwarded again behind a snapshot."""
+
+    done: tuple[int, ...]
+    replayed: int = 0
+
+
+class Cache:
+    """A list of layers, its position in tokens held, and the ledger: `held`, the id at every position.
+
+    `quantization`: how keys and values are kept, None: as the network makes them. `chunk`: tokens of a pass when many
+    are fed.
+    """
+
+    def __init__(self, model: LanguageModel, quantization: KVQuantization | None = None, chunk: int = 512) -> None:
+        self._model, self._quantization, self._chunk = model, quantization, chunk
+        self.layers: list[Any] = list(model.make_cache())
         self.held: list[int] = []
+        self.quantized_at: int | None = None  # where keys and values were turned into quantized ones
         self._count = 0  # for classes without an offset of their own
         self._matched = 0  # so many ids at the front are known to be the committed ones
+        self._snapshot: Snapshot | None = None
+
+    # Where it stands
 
     def positions(self) -> tuple[int, ...]:
         """Where every layer stands."""
-        return tuple(int(getattr(layer, "offset", self._count)) for layer in self.layers)
+        return tuple(map(self._stands, self.layers))
 
     @property
     def position(self) -> int:
         """Where the first layer stands; `broken_law` looks at the others."""
-        return int(getattr(self.layers[0], "offset", self._count)) if self.layers else self._count
+        return self._stands(self.layers[0]) if self.layers else self._count
 
-    def forwarded(self, tokens: int) -> None:
-        """Take note of a forward pass over so many tokens; `hold` names them once they are known."""
-        self._count += tokens
-
-    def hold(self, ids: Sequence[int]) -> None:
-        """Enter the ids of forward passes into the ledger."""
-        self.held.extend(ids)
+    def _stands(self, layer: Any) -> int:
+        return int(getattr(layer, "offset", self._count))
 
     def first_wrong(self, committed: Sequence[int], expected: int) -> int | None:
         """The first position below `expected` where the ledger isn't `committed`, or where it ends; None if it is.
@@ -55,43 +88,148 @@ class Cache:
         self._matched = matched
         return None if matched == expected == len(self.held) else matched
 
-    def trim(self, tokens: int) -> tuple[int, ...]:
-        """Take tokens off every layer; returns how many each one took off."""
-        if tokens <= 0:
-            return (0,) * len(self.layers)
-        self._count -= min(tokens, self._count)
-        self._drop_held(len(self.held) - tokens)
-        return tuple(int(layer.trim(tokens)) for layer in self.layers)
-
-    def return_to(self, position: int) -> None:
-        """Bring every layer back to a position it has passed. Raises CacheError where one can't."""
-        for layer, stands in zip(self.layers, self.positions(), strict=True):
-            if stands > position:
-                layer.trim(stands - position)
-        self._count = position
-        self._drop_held(position)
-        if set(self.positions()) - {position}:
-            raise CacheError(f"a cache could not be brought back to position {position}: {self.positions()}")
-
     def describe(self) -> tuple[LayerInfo, ...]:
-        """Every layer; what a token takes is known once the cache holds some."""
-        return tuple(LayerInfo(type(x).__name__, bool(x.is_trimmable()), _bytes_per_token(x)) for x in self.layers)
+        """Every layer."""
+        return tuple(describe(layer, self._quantization) for layer in self.layers)
+
+    def notice(self, who: str) -> str | None:
+        """What the banner says of layers that can't be trimmed, None without any."""
+        return snapshot_notice(who, self.layers)
+
+    # Passes
+
+    def forward(self, ids: mx.array, *, reading: bool = False) -> mx.array:
+        """Logits (1, n, V) behind each of ids (n,), lazy; the cache grows by n. `hold` names the ids once known.
+
+        With quantization, a pass that would end behind its start finds quantized keys and values; `reading` a
+        text takes in dense ones what begins before it, and in any case the first pass, as mlx-lm does.
+        """
+        wanted, stands, count = self._quantization, self.position, ids.shape[0]
+        if wanted is not None:
+            due = 0 < stands >= wanted.start if reading else stands + count > wanted.start
+            if due and self.quantized_at is None:
+                self.quantize()
+        logits = self._model.network(ids[None], cache=self.layers)
+        self._count += count
+        return logits
+
+    def feed(self, ids: Sequence[int]) -> Iterator[int]:
+        """Forward ids in chunks and evaluate the cache after each; yields a chunk's size before it is forwarded."""
+        for start in range(0, len(ids), self._chunk):
+            chunk = list(ids[start : start + self._chunk])
+            yield len(chunk)
+            self.forward(mx.array(chunk, dtype=mx.uint32), reading=True)
+            self.hold(chunk)
+            wanted = self._quantization
+            if wanted is not None and self.quantized_at is None and self.position >= wanted.start:
+                self.quantize()
+            self.evaluate()
+
+    def quantize(self) -> None:
+        """Keep keys and values quantized from here on; lazy."""
+        assert self._quantization is not None
+        quantize_layers(self.layers, self._quantization)
+        self.quantized_at = self.position
+
+    def hold(self, ids: Sequence[int]) -> None:
+        """Enter the ids of forward passes into the ledger."""
+        self.held.extend(ids)
 
     def evaluate(self) -> None:
         """Compute what the cache holds; a host sync of prefill, not of a round."""
         mx.eval([layer.state for layer in self.layers])
 
+    # Going back
+
+    def remember(self, ahead: int) -> None:
+        """Keep what can't be trimmed off again once `ahead` more tokens were fed; copies and computes nothing."""
+        self._snapshot = None
+        if not all(trims_exactly(layer, ahead) for layer in self.layers):
+            kept = {i: as_it_is(layer) for i, layer in enumerate(self.layers) if not always_trims(layer)}
+            self._snapshot = Snapshot(self.position, kept)
+
+    @contextmanager
+    def lent(self, ahead: int) -> Iterator[None]:
+        """What is fed inside, at most `ahead` tokens, leaves no trace."""
+        stands, before = self.position, self._snapshot
+        self.remember(ahead)
+        try:
+            yield
+        finally:
+            self.return_to(stands)
+            self._snapshot = before
+
+    def within_reach(self, position: int) -> int:
+        """The nearest position up to this one that `return_to` reaches without a pass."""
+        if self._trims():
+            return position
+        return self._snapshot.position if self._snapshot is not None and self._snapshot.position <= position else 0
+
+    def trim(self, tokens: int) -> Trimmed:
+        """Take tokens off every layer, or go back so far by snapshot and replay."""
+        if tokens <= 0:
+            return Trimmed((0,) * len(self.layers))
+        if not self._trims():
+            before = self.positions()
+            replayed = self._put_back(max(self.position - tokens, 0))
+            return Trimmed(tuple(a - b for a, b in zip(before, self.positions(), strict=True)), replayed)
+        self._count -= min(tokens, self._count)
+        self._drop_held(len(self.held) - tokens)
+        return Trimmed(tuple(int(layer.trim(tokens)) for layer in self.layers))
+
+    def return_to(self, position: int) -> None:
+        """Bring every layer back to a position it has passed. Raises CacheError where one can't."""
+        if self._trims():
+            self._trim_layers(self.layers, position)
+            self._count = position
+            self._drop_held(position)
+        else:
+            self._put_back(position)
+        if set(self.positions()) - {position}:
+            raise CacheError(f"a cache could not be brought back to position {position}: {self.positions()}")
+
+    def _trims(self) -> bool:
+        return all(trims_exactly(layer) for layer in self.layers)
+
+    def _trim_layers(self, layers: Sequence[Any], position: int) -> None:
+        for layer in layers:
+            if (stands := self._stands(layer)) > position:
+                layer.trim(stands - position)
+
+    def _put_back(self, position: int) -> int:
+        """Put the snapshot back and feed the ids from there to `position` again; returns how many.
+
+        That pass is lazy, part of the next round's one sync. Where the snapshot lies behind `position` the cache is
+        made anew and everything fed: a prefill, with syncs of its own.
+        """
+        snapshot = self._snapshot
+        if snapshot is None or snapshot.position > position:
+            again = self.held[:position]
+            self._start_over()
+            for _ in self.feed(again):
+                pass
+            return len(again)
+        for number, kept in snapshot.layers.items():
+            self.layers[number] = as_it_is(kept)
+        again = self.held[snapshot.position : position]
+        others = [layer for number, layer in enumerate(self.layers) if number not in snapshot.layers]
+        self._trim_layers(others, snapshot.position)
+        self._count = snapshot.position
+        self._drop_held(position)
+        if again:
+            self.forward(mx.array(again, dtype=mx.uint32))
+        return len(again)
+
+    def _start_over(self) -> None:
+        self.layers = list(self._model.make_cache())
+        self.quantized_at, self._snapshot, self._count = None, None, 0
+        self._drop_held(0)
+
     def _drop_held(self, keep: int) -> None:
         del self.held[max(keep, 0) :]
         self._matched = min(self._matched, len(self.held))
-
-
-def _bytes_per_token(layer: Any) -> float | None:
-    """Of a layer that holds keys and values (batch, heads, room, size); None for another kind, or an empty one."""
-    parts = [getattr(layer, name, None) for name in ("keys", "values")]
-    if not all(isinstance(part, mx.array) and part.ndim == 4 and part.shape[2] for part in parts):
-        return None
-    return float(sum(part.nbytes / part.shape[2] for part in parts if part is not None))
+        if self._snapshot is not None and self._snapshot.position > len(self.held):
+            self._snapshot = None
 
 
 def collapse(values: tuple[int, ...]) -> tuple[int, ...]:
@@ -107,17 +245,18 @@ def rewind(
     `committed`: prompt and emitted tokens; `expected`: how many of them the law wants in this cache.
     """
     before = cache.position
-    done = cache.trim(trim if how.takes_off else 0)
+    trimmed = cache.trim(trim if how.takes_off else 0)
     return CachePositions(
         start=start,
         forwarded=before - start,
         trim_asked=(trim,),
-        trim_done=collapse(done),
+        trim_done=collapse(trimmed.done),
         end=cache.position,
         expected_end=expected,
         layers_end=collapse(cache.positions()),
         refed=refed,
         first_wrong=cache.first_wrong(committed, expected),
+        replayed=trimmed.replayed,
     )
 
 

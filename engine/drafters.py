@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from engine.backend import mx
 from engine.caches import Cache
@@ -20,7 +21,7 @@ class Proposal:
     """k drafted tokens, lazy: ids (k,), the model's logits and processed logits (k, V), and q (k, V) or None.
 
     `coins` (k,): XTC's coins where it is on. `weights` (k, V): the log-weights of the draws; None for a greedy drafter.
-    q comes from the call that made the draw, never from a later one.
+    q comes from the call that made the draw, never from a later one. There may be fewer drafts than were asked for.
     """
 
     tokens: mx.array
@@ -42,17 +43,15 @@ class ModelDrafter:
     Kinds: `sample` draws from q; `greedy` takes the argmax, so its q is one-hot; `no-q` draws but reports no q.
     """
 
-    def __init__(self, model: LanguageModel, kind: str, settings: SamplerSettings) -> None:
+    def __init__(self, model: LanguageModel, kind: str, settings: SamplerSettings, cache: Cache | None = None) -> None:
         self.model, self.kind = model, kind
         self.settings = dataclasses.replace(settings, temperature=0.0) if kind == "greedy" else settings
         self.reports_q = kind != "no-q"
-        self.cache = Cache(model.make_cache())
+        self.cache = Cache(model) if cache is None else cache
 
     def forward(self, ids: mx.array) -> mx.array:
         """Logits (1, V) behind the last of ids (n,); the cache grows by n."""
-        logits = self.model.network(ids[None], cache=self.cache.layers)
-        self.cache.forwarded(ids.shape[0])
-        return logits[:, -1, :]
+        return self.cache.forward(ids)[:, -1, :]
 
     def propose(self, pending: Sequence[int], k: int, prefix: mx.array | None, keys: RoundKeys) -> Proposal:
         """Draft k >= 1 tokens behind `pending`: the owed tokens and y. `prefix`: history for the penalties."""

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from engine.acceptance import Rule, Verdict, Verification, acceptance_rule
-from engine.admission import PromptError, check_models, notices_of, prompt_ids
+from engine.admission import PromptError, check_kv_quantization, check_models, notices_of, prompt_ids
 from engine.alternatives import read_counterfactual
 from engine.backend import describe_backend, mx
+from engine.cache_layers import kv_quantization
 from engine.caches import Cache, CacheError, broken_law, rewind
 from engine.counterfactuals import counterfactuals
 from engine.diagnostics import Host, Observation, distributions, observe
@@ -71,6 +72,7 @@ class SpeculativeGenerator:
         settings.sampler.check_vocabulary(pair.target.vocab_size)
         settings.drafting.check_vocabulary(pair.target.vocab_size)
         check_size(settings, pair.target.vocab_size, pair.draft is not None)
+        check_kv_quantization(pair, settings)
         self.pair, self.settings = pair, settings
         self.statistics = Statistics()
         self.host_syncs = 0
@@ -97,9 +99,11 @@ class SpeculativeGenerator:
         self._cancelled.clear()
         self._text = TextSoFar(target.vocabulary, settings.stop)
         self._seed = secrets.randbits(63) if settings.seed is None else settings.seed
-        self._main = Cache(target.make_cache())
+        self._main = self._cache_of(target)
         draft = self.pair.draft
-        self._drafter = None if draft is None else ModelDrafter(draft, settings.drafter, settings.drafting)
+        self._drafter = (
+            None if draft is None else ModelDrafter(draft, settings.drafter, settings.drafting, self._cache_of(draft))
+        )
         self.rule, _ = self._decide_rule()
         self.header = RunHeader(
             run_id=0,
@@ -112,7 +116,7 @@ class SpeculativeGenerator:
             settings=dataclasses.replace(settings, seed=self._seed),
             seed=self._seed,
             backend=describe_backend(),
-            notices=(*self.pair.notices, *notices_of(self.pair, settings)),
+            notices=(*self.pair.notices, *notices_of(self.pair, settings), *self._cache_notices()),
         )
         log.info("drafter in use: %s, chosen", self.header.drafter)
 
@@ -126,6 +130,15 @@ class SpeculativeGenerator:
         if not self._prefill(ids[:-1], progress):
             self._finish("cancelled", "Stopped while reading the prompt.")
         return self._describe_caches()
+
+    def _cache_of(self, model: LanguageModel) -> Cache:
+        return Cache(model, kv_quantization(self.settings), self.settings.prefill_chunk)
+
+    def _cache_notices(self) -> list[str]:
+        caches = [("target", self._main)]
+        if self._drafter is not None:
+            caches.append(("draft", self._drafter.cache))
+        return [notice for who, cache in caches if (notice := cache.notice(who)) is not None]
 
     def _describe_caches(self) -> RunHeader:
         """The header, with the caches as they are once they hold something."""
@@ -236,8 +249,9 @@ class SpeculativeGenerator:
         keys = RoundKeys(self._seed, self._index)
         k = self._draft_count()
         context = [*self._prompt, *self.tokens]
-        main_refed = self._repair(self.pair.target, self._main, self._main_rewind, context[:-1])
+        main_refed = self._repair(self._main, self._main_rewind, context[:-1])
         main_start = self._main.position
+        self._main.remember(k + 1)
         draft_refed, draft_start = self._ready_draft(context, k)
         try:
             proposal = self._draft(context, k, keys)
@@ -300,8 +314,7 @@ class SpeculativeGenerator:
         """One target pass over y and the drafts, the rule's verdict on them, and what it drew from, all lazy."""
         sampler, settings = self.settings.sampler, self.settings
         ids = mx.concatenate([mx.array(context[-1:], dtype=mx.uint32), proposal.tokens.astype(mx.uint32)])
-        logits = self.pair.target.network(ids[None], cache=self._main.layers)[0]
-        self._main.forwarded(ids.shape[0])
+        logits = self._main.forward(ids)[0]
         coins = keys.uniforms(XTC, ids.shape[0]) if xtc_active(sampler) else None
         processed = preprocess_logits(logits, sampler, self._history(context, sampler), proposal.tokens, coins)
         if not preprocessing_active(sampler):
@@ -488,17 +501,19 @@ class SpeculativeGenerator:
         if self._drafter is None:
             return 0, 0
         cache, held = self._drafter.cache, context[: len(context) - 1 - self._debt]
-        refed = self._repair(self._drafter.model, cache, self._draft_rewind, held) if k else 0
+        refed = self._repair(cache, self._draft_rewind, held) if k else 0
+        cache.remember(len(self._pending(context)) + k - 1)
         return refed, cache.position
 
-    def _repair(self, model: LanguageModel, cache: Cache, how: Rewind, held: list[int]) -> int:
+    def _repair(self, cache: Cache, how: Rewind, held: list[int]) -> int:
         """Feed a cache anew from where a fault, now off, left it wrong; a prefill, with syncs of its own."""
         if how.is_fault or (wrong := cache.first_wrong(held, len(held))) is None:
             return 0
-        cache.return_to(wrong)
-        for _ in self._feed(model, cache, held[wrong:]):
+        good = cache.within_reach(wrong)
+        cache.return_to(good)
+        for _ in cache.feed(held[good:]):
             pass
-        return len(held) - wrong
+        return len(held) - good
 
     def _hold(self, context: list[int], drafted: list[int]) -> None:
         """Enter a round's passes into both ledgers."""
@@ -508,50 +523,44 @@ class SpeculativeGenerator:
 
     def _largest_difference(self, model: LanguageModel, cache: Cache, context: list[int], pending: list[int]) -> float:
         """Between the logits behind `context` from this cache, fed with `pending`, and from a fresh one."""
-        fresh = Cache(model.make_cache())
-        self.check_syncs += sum(1 for _ in self._feed(model, fresh, context[:-1])) + 1
-        stands = cache.position
-        in_use = model.network(mx.array(pending, dtype=mx.uint32)[None], cache=cache.layers)[0, -1]
-        anew = model.network(mx.array(context[-1:], dtype=mx.uint32)[None], cache=fresh.layers)[0, -1]
+        fresh = self._cache_of(model)
+        self.check_syncs += self._refill(fresh, context[:-1], cache.quantized_at) + 1
+        with cache.lent(len(pending)):
+            in_use = cache.forward(mx.array(pending, dtype=mx.uint32))[0, -1]
+        anew = fresh.forward(mx.array(context[-1:], dtype=mx.uint32))[0, -1]
         # What both rule out with -inf doesn't differ.
         gap = mx.where(in_use == anew, 0, mx.abs(in_use.astype(mx.float32) - anew.astype(mx.float32)))
-        largest = float(np.array(mx.max(gap)))
-        cache.forwarded(len(pending))
-        cache.hold(pending)
-        cache.return_to(stands)
-        return largest
+        return float(np.array(mx.max(gap)))
+
+    def _refill(self, fresh: Cache, ids: list[int], quantized_at: int | None) -> int:
+        """Feed all of `ids` to an empty cache, in quantized keys and values from where another had them; the syncs."""
+        read = len(self._prompt) - 1
+        syncs = sum(1 for _ in fresh.feed(ids[:read]))
+        if quantized_at is not None and fresh.quantized_at is None:
+            syncs += sum(1 for _ in fresh.feed(ids[read:quantized_at]))
+            fresh.quantize()
+            read = max(read, quantized_at)
+        return syncs + sum(1 for _ in fresh.feed(ids[read:]))
 
     def _prefill(self, ids: list[int], progress: Callable[[int, int], bool] | None) -> bool:
         """Read the prompt into both caches, chunk by chunk; False if it was cancelled."""
-        caches = [(self.pair.target, self._main)]
-        if self._drafter is not None:
-            caches.append((self._drafter.model, self._drafter.cache))
+        caches = [self._main] if self._drafter is None else [self._main, self._drafter.cache]
         done, total = 0, len(ids) * len(caches)
-        for model, cache in caches:
-            for fed in self._feed(model, cache, ids):
+        for cache in caches:
+            for fed in cache.feed(ids):
                 if self._cancelled.is_set() or (progress is not None and progress(done, total)):
                     return False
                 done += fed
         return not (progress is not None and progress(done, total))
 
-    def _feed(self, model: LanguageModel, cache: Cache, ids: list[int]) -> Iterator[int]:
-        """Forward ids in chunks and evaluate the cache after each; yields a chunk's size before it is forwarded."""
-        for start in range(0, len(ids), self.settings.prefill_chunk):
-            chunk = ids[start : start + self.settings.prefill_chunk]
-            yield len(chunk)
-            model.network(mx.array(chunk, dtype=mx.uint32)[None], cache=cache.layers)
-            cache.forwarded(len(chunk))
-            cache.hold(chunk)
-            cache.evaluate()
-
     def _repeat(self, record: Round) -> None:
         """Take over a recorded round: its passes, its tokens, its count."""
         context = [*self._prompt, *self.tokens]
-        self._feed_anew(self.pair.target, self._main, record.main_cache, context)
-        repeat_main(self.pair.target, self._main, context, record)
+        self._feed_anew(self._main, record.main_cache, context)
+        repeat_main(self._main, context, record)
         if self._drafter is not None and record.draft_cache is not None:
-            self._feed_anew(self._drafter.model, self._drafter.cache, record.draft_cache, context)
-            repeat_draft(self._drafter.model, self._drafter.cache, context, record)
+            self._feed_anew(self._drafter.cache, record.draft_cache, context)
+            repeat_draft(self._drafter.cache, context, record)
             self._drafter.cache.evaluate()
         self._main.evaluate()
         for token in (e.token for e in record.emitted):
@@ -563,10 +572,10 @@ class SpeculativeGenerator:
         self._index = record.index + 1
         self.statistics.add(record)
 
-    def _feed_anew(self, model: LanguageModel, cache: Cache, positions: CachePositions, context: list[int]) -> None:
+    def _feed_anew(self, cache: Cache, positions: CachePositions, context: list[int]) -> None:
         if positions.refed:
             cache.return_to(positions.start - positions.refed)
-            for _ in self._feed(model, cache, context[positions.start - positions.refed : positions.start]):
+            for _ in cache.feed(context[positions.start - positions.refed : positions.start]):
                 pass
 
     # The end

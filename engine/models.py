@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.resources
 import importlib.util
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from engine import model_files
 from engine.backend import fit_blas_threads, is_cpu, mx, tree_flatten
+from engine.cache_layers import refused_caches, why_not_restorable
 from engine.model_files import LoadError
 from engine.rounds import ModelInfo
 from engine.text import Vocabulary
@@ -21,7 +22,6 @@ Progress = Callable[[str, int, int], object]
 """Called with (what is being done, done, total); total 0: unknown. Returning True cancels the loading."""
 
 HUB_PATTERNS = ("*.json", model_files.WEIGHT_PATTERN, "tokenizer.model", "*.tiktoken", "*.txt", "*.jinja")
-_WINDOWED = ("RotatingKVCache", "BatchRotatingKVCache", "ChunkedKVCache")
 _LOAD_STEP = 128 * 2**20  # bytes of weights evaluated at a time, between two calls of the progress function
 
 
@@ -75,23 +75,6 @@ class Pair:
     notices: tuple[str, ...] = ()
 
 
-def refused_caches(cache: Iterable[Any]) -> list[str]:
-    """Names of the cache classes that can't be rewound to any position, each with its reason, without repeats.
-
-    A sliding window says that it is trimmable until it wraps, then trims nothing in silence: refused by name.
-    """
-    refused: dict[str, None] = {}
-    for layer in cache:
-        name = type(layer).__name__
-        if isinstance(parts := getattr(layer, "caches", None), list | tuple):
-            refused.update(dict.fromkeys(refused_caches(parts)))
-        elif name in _WINDOWED:
-            refused[f"{name} (a sliding window: what it has dropped can't be brought back)"] = None
-        elif not layer.is_trimmable():
-            refused[f"{name} (recurrent state: it holds no earlier position)"] = None
-    return list(refused)
-
-
 def _report(progress: Progress | None, stage: str, done: int = 0, total: int = 0) -> None:
     if progress is not None and progress(stage, done, total) is True:
         raise LoadCancelledError("Loading was cancelled.")
@@ -128,6 +111,13 @@ def _check_type(folder: Path, config: dict[str, Any]) -> None:
         raise LoadError(f"{folder / 'config.json'}: model_type {kind!r} is not one that mlx-lm {version} knows.")
 
 
+def _no_way_back(folder: Path, refused: list[str]) -> str:
+    return (
+        f"{folder.name}: its cache can be neither trimmed nor put back, which speculation needs: {'; '.join(refused)}. "
+        "Choose a model with plain key-value caches, such as Llama or Qwen 3."
+    )
+
+
 def _load_network(folder: Path, progress: Progress | None) -> Any:
     """The network with its weights evaluated on this thread; in float32 on the CPU. Raises LoadError."""
     from mlx_lm.models.cache import make_prompt_cache
@@ -139,10 +129,7 @@ def _load_network(folder: Path, progress: Progress | None) -> Any:
     except Exception as error:  # whatever a configuration that doesn't fit its network leads to
         raise LoadError(f"The model in {folder} can't be built ({_in_short(error)}).") from error
     if refused:
-        raise LoadError(
-            f"{folder.name}: its cache can't be rewound, which speculation needs: {'; '.join(refused)}. "
-            "Choose a model with plain key-value caches, such as Llama or Qwen 3."
-        )
+        raise LoadError(_no_way_back(folder, refused))
     if is_cpu():
         network.set_dtype(mx.float32)  # half precision is emulated on the CPU, many times slower
     _evaluate(folder, network, progress)
@@ -230,6 +217,8 @@ def _assemble(folder: Path, config: dict[str, Any], network: Any, tokenizer: Any
 
     cache = make_cache()
     width = _logits_width(folder, network, cache)
+    if refused := why_not_restorable(lambda ids, layers: network(ids, cache=layers), make_cache()):
+        raise LoadError(_no_way_back(folder, [refused]))
     info = ModelInfo(
         name=_display_name(folder),
         path=str(folder),

@@ -7,31 +7,31 @@ from __future__ import annotations
 
 from engine.backend import mx
 from engine.caches import Cache
-from engine.models import LanguageModel
 from engine.rounds import CachePositions, Round
 
 
-def repeat_main(model: LanguageModel, cache: Cache, committed: list[int], record: Round) -> None:
+def repeat_main(cache: Cache, committed: list[int], record: Round) -> None:
     """A round's pass through the target: y and the drafts, then what was taken off."""
-    _pass(model, cache, [committed[-1], *(d.token for d in record.drafts)])
+    cache.remember(1 + record.k)
+    _pass(cache, [committed[-1], *(d.token for d in record.drafts)])
     _take_off(cache, record.main_cache)
 
 
-def repeat_draft(model: LanguageModel, cache: Cache, committed: list[int], record: Round) -> None:
+def repeat_draft(cache: Cache, committed: list[int], record: Round) -> None:
     """A round's passes through the drafter: what was pending at once, then draft by draft."""
     positions, drafted = record.draft_cache, [d.token for d in record.drafts]
     if positions is None or not drafted:
         return
     pending = positions.forwarded - (len(drafted) - 1)
-    _pass(model, cache, committed[len(committed) - pending :])
+    cache.remember(positions.forwarded)
+    _pass(cache, committed[len(committed) - pending :])
     for token in drafted[:-1]:
-        _pass(model, cache, [token])
+        _pass(cache, [token])
     _take_off(cache, positions)
 
 
-def _pass(model: LanguageModel, cache: Cache, ids: list[int]) -> None:
-    model.network(mx.array(ids, dtype=mx.uint32)[None], cache=cache.layers)
-    cache.forwarded(len(ids))
+def _pass(cache: Cache, ids: list[int]) -> None:
+    cache.forward(mx.array(ids, dtype=mx.uint32))
     cache.hold(ids)
 
 

@@ -94,6 +94,7 @@ class CachePositions:
     `layers_end` likewise: where every layer ended. `refed`: tokens forwarded anew to repair a drifted cache
     after the rewind was set back to correct, before this round's drafts. `first_wrong`: the first position that
     doesn't hold the committed token after the round, or holds one too many; None if the cache is right.
+    `replayed`: kept tokens that were forwarded again at the rewind, behind a snapshot of what can't be trimmed.
     """
 
     start: int
@@ -105,6 +106,7 @@ class CachePositions:
     layers_end: tuple[int, ...]
     refed: int = 0
     first_wrong: int | None = None
+    replayed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,11 +227,17 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class LayerInfo:
-    """A layer of a cache: its class, whether tokens can be taken off it, and what a token takes, None if not known."""
+    """A layer of a cache: its class, and what a token takes, None if not known.
+
+    `trimmable`: whether tokens can always be taken off it; else it is put back from a snapshot, and fed the kept tokens
+    again. `note`: what else is to be said, in words. `window`: the tokens that a sliding window holds at most.
+    """
 
     type: str
     trimmable: bool
     bytes_per_token: float | None = None
+    note: str = ""
+    window: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

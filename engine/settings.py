@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.drafter_kinds import Drafter, DrafterError, parse_drafter
+
 GREEDY_TEMPERATURE = 1e-5
 """Temperatures below this count as 0, for p and for q alike."""
 
@@ -19,7 +21,6 @@ REWINDS = ("correct", "legacy-rewind", "drop-debt", "stale-trim", "no-trim")
 MAIN_REWINDS = ("correct", "stale-trim", "no-trim")
 """How the main cache is: a fault there corrupts p itself."""
 
-DRAFTERS = ("sample", "greedy", "no-q")
 RULE_CHOICES = (
     "auto",
     "sampler-match",
@@ -33,7 +34,11 @@ RULE_CHOICES = (
 )
 """What `rule` may ask for by hand; `engine.rules.acceptance_rule` decides."""
 
-LIVE_FIELDS = ("rule", "stochastic", "kill_switch", "diagnostics", "rewind", "main_rewind")
+KV_BITS = (0, 2, 3, 4, 5, 6, 8)
+KV_GROUPS = (32, 64, 128)
+"""What MLX can quantize keys and values to, and in groups of how many."""
+
+LIVE_FIELDS = ("rule", "stochastic", "kill_switch", "diagnostics", "rewind", "main_rewind", "drafter")
 """Fields that may change while a run goes; a change takes effect at the next round."""
 
 MAX_SEED = 2**64 - 1
@@ -148,10 +153,12 @@ class SamplerSettings:
 class Settings:
     """Everything a run is asked to do. `max_tokens` -1: until an end-of-sequence token or the context ends.
 
-    `draft_sampler` None: the drafter samples as the target does. `seed` None: one is drawn and recorded.
+    `drafter`: KIND[:ARGUMENT][,PICK], see `engine.drafter_kinds`. `draft_sampler` None: the drafter samples as the
+    target does. `seed` None: one is drawn and recorded.
     `rule` "auto": `acceptance_rule` decides; an id: that rule, asked for by hand. `top_n`: how many tokens
     of each distribution a record keeps; `full_vocabulary`: all of them, for its size see `engine.recording_size`.
-    Raises SettingsError.
+    `kv_bits`: both models keep keys and values in so many bits, in groups of `kv_group_size`, once a pass would go
+    beyond `kv_start` tokens; 0: as the networks make them. Raises SettingsError.
     """
 
     sampler: SamplerSettings = field(default_factory=SamplerSettings)
@@ -171,6 +178,9 @@ class Settings:
     diagnostics: bool = False
     rewind: str = "correct"
     main_rewind: str = "correct"
+    kv_bits: int = 0
+    kv_group_size: int = 64
+    kv_start: int = 0
 
     def __post_init__(self) -> None:
         _require(_is_count(self.num_draft_tokens), "num_draft_tokens", "a whole number >= 0", self.num_draft_tokens)
@@ -186,12 +196,18 @@ class Settings:
             "a whole number from 0 to 2^64 - 1",
             self.seed,
         )
-        _require(self.drafter in DRAFTERS, "drafter", f"one of {DRAFTERS}", self.drafter)
+        try:
+            parse_drafter(self.drafter)
+        except DrafterError as error:
+            raise SettingsError(f"drafter: {error}") from error
         _require(self.rewind in REWINDS, "rewind", f"one of {REWINDS}", self.rewind)
         _require(self.main_rewind in MAIN_REWINDS, "main_rewind", f"one of {MAIN_REWINDS}", self.main_rewind)
         _require(_is_count(self.prefill_chunk, 1), "prefill_chunk", "a whole number >= 1", self.prefill_chunk)
         _require(_is_count(self.top_n, 1), "top_n", "a whole number >= 1", self.top_n)
         _require(all(self.stop), "stop", "strings that are not empty", self.stop)
+        _require(self.kv_bits in KV_BITS, "kv_bits", f"one of {KV_BITS} (0 is off)", self.kv_bits)
+        _require(self.kv_group_size in KV_GROUPS, "kv_group_size", f"one of {KV_GROUPS}", self.kv_group_size)
+        _require(_is_count(self.kv_start), "kv_start", "a whole number >= 0", self.kv_start)
 
     @property
     def drafting(self) -> SamplerSettings:
@@ -199,9 +215,20 @@ class Settings:
         return self.sampler if self.draft_sampler is None else self.draft_sampler
 
     @property
+    def drafter_kind(self) -> Drafter:
+        """`drafter`, taken apart."""
+        return parse_drafter(self.drafter)
+
+    @property
+    def reports_q(self) -> bool:
+        """Whether the drafter reports the distribution that it drew from."""
+        return self.drafter_kind.reports_q
+
+    @property
     def one_hot_q(self) -> bool:
         """Whether the drafter takes its argmax, so that its q is one-hot."""
-        return self.drafter == "greedy" or self.drafting.is_greedy
+        drafter = self.drafter_kind
+        return drafter.one_hot_q or (drafter.reports_q and self.drafting.is_greedy)
 
     def with_live(self, changes: dict[str, Any]) -> Settings:
         """A copy with changed live fields; raises SettingsError for a field that can't change in a run."""

@@ -185,7 +185,7 @@ class ForwardsAlone:
     def start(self, prompt: list[int]) -> None:
         self._context = list(prompt)
         self._debt = 0
-        self._caches = [Cache(self._target.make_cache()), Cache(self._draft.make_cache())]
+        self._caches = [Cache(self._target), Cache(self._draft)]
         for model, cache in zip((self._target, self._draft), self._caches, strict=True):
             if prompt[:-1]:
                 model.network(mx.array(prompt[:-1], dtype=mx.uint32)[None], cache=cache.layers)

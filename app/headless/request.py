@@ -37,7 +37,17 @@ SAMPLER_OPTIONS = (
     "xtc_threshold",
 )
 _DRAFT_OPTIONS = ("temperature", "top_k", "top_p", "min_p")
-_SPECULATION_OPTIONS = ("num_draft_tokens", "max_tokens", "seed", "rewind", "main_rewind", "prefill_chunk")
+_SPECULATION_OPTIONS = (
+    "num_draft_tokens",
+    "max_tokens",
+    "seed",
+    "rewind",
+    "main_rewind",
+    "prefill_chunk",
+    "kv_bits",
+    "kv_group_size",
+    "kv_start",
+)
 
 
 class UserError(Exception):
