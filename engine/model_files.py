@@ -6,21 +6,19 @@ import hashlib
 import json
 import os
 import re
+import stat
 import urllib.parse
 import urllib.request
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 WEIGHT_PATTERN = "model*.safetensors"
-INDEX_FILE = "model.safetensors.index.json"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "tiktoken.model", "vocab.json", "vocab.txt", "*.tiktoken")
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length", "n_ctx")
 TEXT_CONFIGS = ("text_config", "llm_config", "language_config")
 
-_SHARD = re.compile(r"model-(\d+)-of-(\d+)\.safetensors")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-_MAX_HEADER = 100 * 2**20  # bytes; the limit of the safetensors format
+_MAX_JSON = 512 * 2**20  # bytes; the largest tokenizer.json take some 40 MiB
 
 
 class LoadError(ValueError):
@@ -56,10 +54,27 @@ def folder_path(place: str | os.PathLike[str]) -> Path:
     return path
 
 
+def file_size(path: Path) -> int:
+    """Bytes of a file, or of what a link leads to; raises LoadError for what isn't there or is no plain file."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError) as error:
+        link = path.is_symlink()
+        what = f"is a link to {os.readlink(path)}, which isn't there" if link else f"can't be read ({error})"
+        raise LoadError(f"{path} {what}. {'Download it again.' if link else ''}".rstrip()) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise LoadError(f"{path} is not a plain file.")
+    return status.st_size
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The JSON object in a file; raises LoadError for anything else."""
     try:
+        if file_size(path) > _MAX_JSON:
+            raise LoadError(f"{path} is too large: at most {_MAX_JSON >> 20} MiB are read.")
         value = json.loads(path.read_bytes())
+    except LoadError:
+        raise
     except (OSError, ValueError, RecursionError) as error:
         raise LoadError(f"{path} can't be read as JSON: {error}.") from error
     if not isinstance(value, dict):
@@ -67,7 +82,8 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _found(folder: Path) -> str:
+def contents_of(folder: Path) -> str:
+    """What a folder holds, in words."""
     names = sorted(entry.name for entry in folder.iterdir())
     if not names:
         return "the folder is empty"
@@ -78,7 +94,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     """config.json, checked for what every model needs; raises LoadError, also for a model that brings code."""
     path = folder / "config.json"
     if not path.exists():
-        raise LoadError(f"{folder}: config.json is missing ({_found(folder)}).")
+        raise LoadError(f"{folder}: config.json is missing ({contents_of(folder)}).")
     config = read_json(path)
     kind = config.get("model_type")
     if not isinstance(kind, str) or not kind:
@@ -92,69 +108,10 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _index_shards(folder: Path) -> set[str]:
-    """File names that the index lists; raises LoadError for one that isn't a plain name in the folder."""
-    path = folder / INDEX_FILE
-    if not path.exists():
-        return set()
-    weight_map = read_json(path).get("weight_map")
-    if not isinstance(weight_map, dict):
-        raise LoadError(f"{path}: expected an object weight_map, found {type(weight_map).__name__}.")
-    for name in weight_map.values():
-        if not isinstance(name, str) or not name or name in (".", "..") or re.search(r"[/\\:\0]", name):
-            raise LoadError(f"{path}: weight_map names {name!r}: expected plain names of files in this folder.")
-    return set(weight_map.values())
-
-
-def _numbered_shards(names: Iterable[str]) -> set[str]:
-    """All names of a series of which some are there: model-00001-of-00002 asks for model-00002-of-00002."""
-    wanted: set[str] = set()
-    for match in filter(None, map(_SHARD.fullmatch, names)):
-        digits, total = len(match[1]), match[2]
-        wanted |= {f"model-{n:0{digits}d}-of-{total}.safetensors" for n in range(1, min(int(total), 9999) + 1)}
-    return wanted
-
-
-def check_safetensors(path: Path) -> None:
-    """Raise LoadError if the file is shorter than its own header says, or has none."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if size < 8 or not 2 <= length <= _MAX_HEADER:
-            raise LoadError(f"{path} is not a safetensors file, or is incomplete ({size} bytes).")
-        header = file.read(length)
-    if len(header) < length:
-        raise LoadError(f"{path} is incomplete: its header has {length} bytes, the file {size}.")
-    try:
-        entries = json.loads(header)
-        end = max((entry["data_offsets"][1] for name, entry in entries.items() if name != "__metadata__"), default=0)
-        needed = 8 + length + int(end)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError) as error:
-        raise LoadError(f"{path} has a broken safetensors header ({error}).") from error
-    if size < needed:
-        raise LoadError(f"{path} is incomplete: {needed} bytes expected, {size} found. Download or copy it again.")
-
-
-def check_weights(folder: Path) -> list[Path]:
-    """The weight files of a folder, all there and whole; raises LoadError."""
-    files = sorted(folder.glob(WEIGHT_PATTERN))
-    names = {file.name for file in files}
-    missing = sorted((_index_shards(folder) | _numbered_shards(names)) - names)
-    if missing and names:
-        raise LoadError(f"{folder}: missing shard {', '.join(missing[:4])}{' ...' if len(missing) > 4 else ''}.")
-    if not files:
-        raise LoadError(f"{folder}: no weights: expected {WEIGHT_PATTERN}, {_found(folder)}.")
-    if re.search(r"[*?\[]", str(folder)):
-        raise LoadError(f"{folder}: mlx-lm can't read a path with *, ? or [ in it. Rename the folder.")
-    for file in files:
-        check_safetensors(file)
-    return files
-
-
 def check_tokenizer(folder: Path) -> None:
     """Raise LoadError if no file of the folder can be a tokenizer, or tokenizer.json is broken."""
     if not any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES):
-        raise LoadError(f"tokenizer not found in {folder}: expected tokenizer.json, {_found(folder)}.")
+        raise LoadError(f"tokenizer not found in {folder}: expected tokenizer.json, {contents_of(folder)}.")
     if (folder / "tokenizer.json").exists():
         read_json(folder / "tokenizer.json")
 

@@ -17,6 +17,7 @@ from engine.model_files import LoadError
 from engine.rounds import ModelInfo
 from engine.text import Vocabulary
 from engine.tokenizer import build_vocabulary, make_encoder, tokenizer_kind
+from engine.weight_files import check_weights
 
 Progress = Callable[[str, int, int], object]
 """Called with (what is being done, done, total); total 0: unknown. Returning True cancels the loading."""
@@ -202,7 +203,7 @@ def load_model_folder(path: str | os.PathLike[str], progress: Progress | None = 
     config = model_files.read_config(folder)
     _check_type(folder, config)
     ends = model_files.end_ids(folder, config)
-    model_files.check_weights(folder)
+    check_weights(folder)
     tokenizer = _load_tokenizer(folder)
     network = _load_network(folder, progress)
     return _assemble(folder, config, network, tokenizer, ends)
