@@ -127,6 +127,10 @@ class Columns:
             for name, kind in COLUMNS.items()
         )
 
+    def replace(self, name: str, values: npt.NDArray[Any]) -> None:
+        """Put other values into one column; one for each row."""
+        self._arrays[name][: self._count] = values
+
     def fill(self, start: int, count: int, data: bytes, names: Sequence[str]) -> None:
         """Put the rows of `to_bytes` where they belong; `names`: the columns that were written, in their order.
 

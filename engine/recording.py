@@ -7,7 +7,8 @@ in memory too. One thread appends whole rounds and reads.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,20 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.alternatives import Alternatives
-from engine.columns import COLUMNS, OUTCOMES, Columns, row_of
+from engine.columns import COLUMNS, Columns, row_of
 from engine.evidence import AcceptIdentity, Meter, Meters, why_no_proposal_meter
-from engine.filed_rounds import FiledRounds
+from engine.file_marks import FileMarks
+from engine.filed_rounds import FiledRounds, weight
 from engine.invariants import InvariantLog
 from engine.ledger import Ledger, lawful_ledger, ledger_after
-from engine.rounds import CachePositions, ContentCheck, Emitted, Round, RunEnd, RunHeader, Timings
+from engine.mending import counts_agree, held_of, recounted, rounds_in_words, unreadable_round
+from engine.rounds import ContentCheck, Round, RunEnd, RunHeader
 from engine.session_file import Batch, SessionFileError, SessionReader, SessionWriter, StoredRun, Strip
 from engine.statistics import Statistics
 
 BATCH_ROUNDS = 256
 BATCH_SECONDS = 0.5
+BATCH_BYTES = 2**25
 """The file is at most so far behind: a batch is posted at whichever comes first."""
 
 
@@ -51,6 +55,7 @@ class RecordedRun:
         self._rounds: list[Round] | FiledRounds = []
         self._columns = Columns()
         self._keeper: Keeper | None = None
+        self._file_marks: tuple[FileMarks, int] | None = None
 
     def __len__(self) -> int:
         return len(self._rounds)
@@ -103,15 +108,38 @@ class RecordedRun:
             self.marks[number] = note
         if self._keeper is not None:
             self._keeper.writer.mark(self._keeper.run, number, note)
+        elif self._file_marks is not None:
+            marks, run = self._file_marks
+            marks.mark(run, number, note)
 
     def keep_in(self, writer: SessionWriter) -> None:
-        """Write the run into a session file as it goes; to be called before its first round."""
+        """Write the run into a session file as it goes, with all that it holds in memory."""
         forked = None
         if self.parent is not None and (keeper := self.parent[0]._keeper) is not None and keeper.writer is writer:
             forked = keeper.run
         at = None if self.parent is None else self.parent[1]
         self._keeper = Keeper(writer, writer.begin(self.header, forked, at))
-        self._rounds = FiledRounds(self._keeper.read, self._keeper.committed)
+        rounds = list(self._rounds)
+        self._rounds = FiledRounds(self._keeper.read, self._keeper.committed, 0, self.unreadable)
+        for record in rounds:
+            self._rounds.append(record)
+        if rounds or self.end is not None or self.content_checks or self.marks:
+            self._keeper.repeat(self)
+
+    def repeat_in(self, writer: SessionWriter) -> list[int]:
+        """Enter what a failure kept from the writer's file; returns the rounds that aren't in memory any more."""
+        if self._keeper is None or self._keeper.writer is not writer:
+            self.keep_in(writer)
+            return []
+        return self._keeper.repeat(self)
+
+    def in_memory(self, number: int) -> Round | None:
+        """A round that needs no file, or None."""
+        return self._rounds.in_memory(number) if isinstance(self._rounds, FiledRounds) else self._rounds[number]
+
+    def unreadable(self, number: int, error: SessionFileError) -> Round:
+        """What stands in the place of a round that can't be read."""
+        return unreadable_round(self.header, self._columns, self.tokens, number, str(error))
 
     def flush(self) -> None:
         """Post all that the file lacks: for a pause, or when nobody knows what comes."""
@@ -198,21 +226,38 @@ class Keeper:
 
     def __init__(self, writer: SessionWriter, run: int) -> None:
         self.writer, self.run = writer, run
-        self._posted = 0
-        self._meters = (0, 0)
+        self._posted = self._bytes = 0
+        self._meters_at = {0: (0, 0)}
+        """Tokens that either meter had seen, by the number of rounds posted."""
         self._since = time.monotonic()
         self._reader: SessionReader | None = None
 
     def keep(self, run: RecordedRun, everything: bool = False) -> None:
-        """Post the rounds that came since the last batch, once they are enough or old enough."""
+        """Post the rounds that came since the last batch, once they are enough, large enough or old enough."""
         new = len(run) - self._posted
-        late = time.monotonic() - self._since >= BATCH_SECONDS
-        if self.writer.failure is not None or not new or not (everything or late or new >= BATCH_ROUNDS):
+        if self.writer.failure is not None or not new:
             return
-        rounds = tuple(run[number] for number in range(self._posted, len(run)))
-        self.writer.post(Batch(self.run, rounds, run.strip(self._posted, self._meters), run.state()))
-        self._posted, self._since = len(run), time.monotonic()
-        self._meters = (run.meters.losslessness.n, run.meters.proposal.n)
+        self._bytes += weight(run[-1])
+        late = time.monotonic() - self._since >= BATCH_SECONDS
+        if everything or late or new >= BATCH_ROUNDS or self._bytes >= BATCH_BYTES:
+            self._post(run)
+
+    def _post(self, run: RecordedRun) -> list[int]:
+        """Post all that is new; returns the rounds that aren't in memory, of which the columns alone are posted."""
+        start, numbers = self._posted, range(self._posted, len(run))
+        found = {number: run.in_memory(number) for number in numbers}
+        rounds = tuple(record for record in found.values() if record is not None)
+        self.writer.post(Batch(self.run, rounds, run.strip(start, self._meters_at[start]), run.state()))
+        self._posted, self._bytes, self._since = len(run), 0, time.monotonic()
+        self._meters_at[len(run)] = (run.meters.losslessness.n, run.meters.proposal.n)
+        return [number for number, record in found.items() if record is None]
+
+    def repeat(self, run: RecordedRun) -> list[int]:
+        """Enter anew what the file may lack, behind a failure; returns the rounds that aren't in memory any more."""
+        self.close()
+        self._posted = self.writer.committed(self.run)
+        self.writer.restore(self.run, run.end, run.content_checks, run.marks)
+        return self._post(run) if len(run) > self._posted else []
 
     def committed(self) -> int:
         return self.writer.committed(self.run)
@@ -238,105 +283,117 @@ def stored_run(reader: SessionReader, stored: StoredRun, patient: bool = False) 
     SessionFileError; `patient`: one that says so stands in its place, with the tokens that are known.
     """
     run = RecordedRun(stored.header)
-    try:
-        strips = list(reader.strips(stored.id))
-        _restore(run, strips, stored, reader.columns)
-        run.content_checks, run.marks = reader.checks(stored.id), reader.marks(stored.id)
-    except (SessionFileError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        run = RecordedRun(stored.header)
-        run.damage = f"This run can't be shown: {error}"
+    damage = list(stored.damage)
+    with reader.snapshot():
+        try:
+            held = held_of(reader, stored.id, _rounds_told(stored))
+            run._columns, run.tokens = held.columns, held.tokens
+            damage += held.damage
+            damage += _restore(run, stored.state, held.curves)
+        except (SessionFileError, ValueError, TypeError, OverflowError) as error:
+            run = RecordedRun(stored.header)
+            damage = [f"This run can't be shown: {error}"]
+        for what, read in (("content_checks", reader.checks), ("marks", reader.marks)):
+            try:
+                setattr(run, what, read(stored.id))
+            except SessionFileError as error:
+                damage.append(f"Its {what.replace('_', ' ')} can't be read: {error}")
+    if damage:
+        run.damage = f"{'. '.join(damage)}."
     count = len(run._columns)
 
-    def read(number: int) -> Round:
-        try:
-            return reader.round(stored.id, number)
-        except SessionFileError as error:
-            if not patient:
-                raise
-            run.damage = f"Round {number} can't be read: {error}"
-            return _unreadable(run, number, str(error))
+    def stand_in(number: int, error: SessionFileError) -> Round:
+        run.damage = f"Round {number} can't be read: {error}"
+        return run.unreadable(number, error)
 
-    run._rounds = FiledRounds(read, lambda: count, count)
+    run._rounds = FiledRounds(
+        lambda number: reader.round(stored.id, number), lambda: count, count, stand_in if patient else None
+    )
     run.end = stored.end
     return run
 
 
-def _unreadable(run: RecordedRun, number: int, why: str) -> Round:
-    """What the columns know of a round whose record is damaged."""
-    row = {name: int(run.column(name)[number]) for name, kind in COLUMNS.items() if kind is np.int64}
-    first, emitted = row["first_token"], row["emitted"]
-    tokens = run.tokens[first : first + emitted]
-
-    def cache(end: int, expected: int) -> CachePositions:
-        return CachePositions(end, 0, (0,), (0,), end, expected, (end,))
-
-    return Round(
-        index=number,
-        context_length=len(run.header.prompt_tokens) + first,
-        rule="sampler-match",
-        rule_label="not known",
-        rule_reason=f"this round can't be read: {why}",
-        distribution_preserving=False,
-        drafts=(),
-        emitted=tuple(Emitted(token, "target-draw", position) for position, token in enumerate(tokens)),
-        main_cache=cache(row["main_end"], row["main_expected"]),
-        draft_cache=None if run.header.draft is None else cache(row["draft_end"], row["draft_expected"]),
-        debt=row["debt"],
-        drift=row["drift"],
-        timings=Timings(0.0, 0.0, 0.0, 0.0),
-    )
+def _rounds_told(stored: StoredRun) -> int | None:
+    """How many rounds a run's counters speak of; None where they are damaged."""
+    if stored.state is None:
+        return None if stored.damage else 0
+    statistics = stored.state.get("statistics")
+    found = statistics.get("rounds") if isinstance(statistics, dict) else None
+    return found if type(found) is int else None
 
 
-def _restore(run: RecordedRun, strips: list[Strip], stored: StoredRun, names: list[str]) -> None:
-    """Fill a run with its strips and the state behind them. Raises ValueError and the like for what doesn't fit."""
-    count = 0
-    for strip in strips:
-        if strip.first != count or strip.count <= 0 or len(strip.columns) != 8 * strip.count * len(names):
-            raise ValueError(f"round {count} is missing")
-        count += strip.count
-    run._columns = Columns(count)
-    for strip in strips:
-        run._columns.fill(strip.first, strip.count, strip.columns, names)
-    run.tokens = np.frombuffer(b"".join(strip.tokens for strip in strips), "<i4").tolist()
-    emitted, firsts = run._columns["emitted"], run._columns["first_token"]
-    if len(run.tokens) != int(emitted.sum()) or not np.array_equal(firsts, np.cumsum(emitted) - emitted):
-        raise ValueError("the tokens aren't the rounds' tokens")
-    if not np.isin(run._columns["outcome"], range(len(OUTCOMES))).all():
-        raise ValueError("a round has an unknown outcome")
-    if (state := stored.state) is None:
-        if count:
-            raise ValueError("its counters are missing")
-        return
-    run.statistics.restore(state["statistics"])
-    run.first_drift = None if state["first_drift"] is None else int(state["first_drift"])
-    _restore_meter(run.meters.losslessness, state["losslessness"], [s.emitted_curve for s in strips])
-    _restore_meter(run.meters.proposal, state["proposal"], [s.drafted_curve for s in strips])
-    run.identity.restore(state["identity"])
-    run.alternatives.restore(state["alternatives"])
-    run.invariants.restore(state["invariants"])
-    if run.statistics.rounds != count or run.statistics.emitted != len(run.tokens):
-        raise ValueError("its counters aren't those of its rounds")
+def _restore(run: RecordedRun, state: dict[str, Any] | None, curves: tuple[bytes, bytes] | None) -> list[str]:
+    """Give a run, whose columns it has, its counters and meters; returns what was damaged, which is left out."""
+    if state is None and not len(run._columns):
+        return []
+    state = {} if state is None else state
+    curves_of = {} if curves is None else dict(zip(("losslessness", "proposal"), curves, strict=True))
+    damage = []
+
+    def part(restore: Callable[[], None], instead: Callable[[], None], words: str) -> None:
+        try:
+            restore()
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, IndexError):
+            instead()
+            damage.append(words)
+
+    def counters() -> None:
+        run.statistics.restore(state["statistics"])
+        if not counts_agree(run.statistics, run._columns):
+            raise ValueError("they aren't those of the rounds")
+
+    def meter(name: str) -> Callable[[], None]:
+        one: Meter = getattr(run.meters, name)
+        return lambda: one.restore(state[name], np.frombuffer(curves_of[name], "<f4"))
+
+    def anew(owner: Any, name: str, make: Callable[[], Any]) -> Callable[[], None]:
+        return lambda: setattr(owner, name, make())
+
+    counted = "its counters were counted anew from its rounds"
+    part(counters, anew(run, "statistics", lambda: recounted(run._columns)), counted)
+    orders = {"losslessness": 2, "proposal": 1}
+    for name, number in orders.items():
+        fresh = anew(run.meters, name, partial(Meter, number))
+        part(meter(name), fresh, f"its {name} meter is left out")
+    others: list[tuple[str, Callable[[], Any], str]] = [
+        ("identity", AcceptIdentity, "its accept identity"),
+        ("alternatives", Alternatives, "its expected tokens by rule"),
+        ("invariants", InvariantLog, "its list of broken invariants"),
+    ]
+    for name, kind, words in others:
+        part(partial(_restore_part, getattr(run, name), state, name), anew(run, name, kind), f"{words} is left out")
+    drifting = np.flatnonzero(run._columns["drift"])
+    run.first_drift = int(drifting[0]) if drifting.size else None
+    return [f"What it had added up is damaged: {'; '.join(damage)}"] if damage else []
 
 
-def _restore_meter(meter: Meter, state: dict[str, Any], curves: list[bytes]) -> None:
-    meter.restore(state, np.frombuffer(b"".join(curves), "<f4"))
+def _restore_part(part: Any, state: dict[str, Any], name: str) -> None:
+    part.restore(state[name])
 
 
 class OpenedSession:
     """A recorded session, opened to be looked at: its `runs`, oldest first, and where they forked from.
 
-    Raises SessionFileError if it can't be read, or has no runs. It must be used on the thread that opened it.
+    `marks` writes marks and notes on its rounds into the file; None for `keep_marks` False: they stay in memory.
+    `damage`: runs that couldn't be read at all, in sentences. Raises SessionFileError if the file can't be read, or has
+    no runs. It must be used on the thread that opened it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, keep_marks: bool = True) -> None:
         self.path = path
         self._reader = SessionReader(path)
+        self.marks: FileMarks | None = None
         try:
             with self._reader.snapshot():
                 self.stored = self._reader.runs()
                 if not self.stored:
                     raise SessionFileError(f"{path} has no runs")
                 self.runs = [stored_run(self._reader, stored, patient=True) for stored in self.stored]
+            self.damage = tuple(self._reader.left_out)
+            if keep_marks:
+                self.marks = FileMarks(path)
+                for stored, run in zip(self.stored, self.runs, strict=True):
+                    run._file_marks = self.marks, stored.id
             by_id = {stored.id: run for stored, run in zip(self.stored, self.runs, strict=True)}
             for stored, run in zip(self.stored, self.runs, strict=True):
                 if stored.parent in by_id and stored.fork_round is not None:
@@ -346,7 +403,9 @@ class OpenedSession:
             raise
 
     def close(self) -> None:
-        """Old rounds can't be read any more."""
+        """Old rounds can't be read any more; marks that wait are written first."""
+        if self.marks is not None:
+            self.marks.close()
         self._reader.close()
 
 
@@ -365,3 +424,12 @@ class Recording:
             run.keep_in(self.writer)
         self.runs.append(run)
         return run
+
+    def repeat(self) -> str:
+        """Enter into the writer's file all that a failure kept from it; says which rounds are lost, "" without any."""
+        lost = []
+        assert self.writer is not None
+        for number, run in enumerate(self.runs, 1):
+            if missing := run.repeat_in(self.writer):
+                lost.append(f"{rounds_in_words(missing)} of run {number}")
+        return "; ".join(lost)

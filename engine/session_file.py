@@ -16,7 +16,7 @@ import threading
 import time
 import urllib.parse
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -93,7 +93,10 @@ class Batch:
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run as the file lists it. `begun`: seconds since 1970. `state`: as in its last batch, None without one."""
+    """A run as the file lists it. `begun`: seconds since 1970. `state`: as in its last batch, None without one.
+
+    `damage`: what of this couldn't be read, in sentences.
+    """
 
     id: int
     parent: int | None
@@ -102,6 +105,7 @@ class StoredRun:
     end: RunEnd | None
     begun: float
     state: dict[str, Any] | None
+    damage: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,8 @@ class SessionWriter:
     """Appends to a session file from a thread of its own; `post` and the rest return at once.
 
     `failure` says why recording stopped, None while it goes; `on_failure` is called with it, on the writer's thread.
-    What was committed before stays good. Raises SessionFileError if the file can't be opened.
+    What was committed before stays good; `move_to` and then `resume` go on elsewhere. Raises SessionFileError if the
+    file can't be opened.
     """
 
     def __init__(self, path: Path, on_failure: Callable[[str], None] | None = None) -> None:
@@ -146,6 +151,7 @@ class SessionWriter:
         self.failure: str | None = None
         self._on_failure = on_failure
         self._committed: dict[int, int] = {}
+        self._headers: dict[int, tuple[RunHeader, int | None, int | None, float]] = {}
         self._jobs: queue.SimpleQueue[Callable[[sqlite3.Connection], None] | _Move | None] = queue.SimpleQueue()
         self._posted = self._done = 0
         opened: queue.SimpleQueue[str | int] = queue.SimpleQueue()
@@ -162,15 +168,35 @@ class SessionWriter:
         begun = time.time()
 
         def job(connection: sqlite3.Connection) -> None:
-            data = zlib.compress(encode(header.vocabulary)[0].encode(), 1)
-            digest = f"{zlib.crc32(data):08x}-{len(data)}"
-            connection.execute("INSERT OR IGNORE INTO vocabularies VALUES (?, ?)", (digest, data))
-            text = encode(replace(header, vocabulary=NOBODY))[0]
-            row = (run, parent, fork_round, text, digest, begun, None, None)
-            connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            connection.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", self._row(connection, run))
 
+        self._headers[run] = header, parent, fork_round, begun
         self._post(job)
         return run
+
+    def _row(self, connection: sqlite3.Connection, run: int) -> tuple[Any, ...]:
+        """A row of `runs`, whose vocabulary is in the file."""
+        header, parent, fork_round, begun = self._headers[run]
+        data = zlib.compress(encode(header.vocabulary)[0].encode(), 1)
+        digest = f"{zlib.crc32(data):08x}-{len(data)}"
+        connection.execute("INSERT OR IGNORE INTO vocabularies VALUES (?, ?)", (digest, data))
+        return run, parent, fork_round, encode(replace(header, vocabulary=NOBODY))[0], digest, begun, None, None
+
+    def restore(self, run: int, end: RunEnd | None, checks: Sequence[ContentCheck], marks: Mapping[int, str]) -> None:
+        """Enter a begun run anew, but for its rounds, where some of it may have been lost."""
+        at, texts = run * ROUNDS, [encode(check)[0] for check in checks]
+        finished = None if end is None else encode(end)[0]
+        notes = [(at + number, _storable(note)) for number, note in marks.items()]
+
+        def job(connection: sqlite3.Connection) -> None:
+            connection.execute("INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", self._row(connection, run))
+            connection.execute("UPDATE runs SET finished = ? WHERE id = ?", (finished, run))
+            connection.execute("DELETE FROM checks WHERE run = ?", (run,))
+            connection.executemany("INSERT INTO checks (run, record) VALUES (?, ?)", ((run, text) for text in texts))
+            connection.execute("DELETE FROM marks WHERE id >= ? AND id < ?", (at, at + ROUNDS))
+            connection.executemany("INSERT INTO marks VALUES (?, ?)", notes)
+
+        self._post(job)
 
     def post(self, batch: Batch) -> None:
         """Enter rounds, in order."""
@@ -200,19 +226,20 @@ class SessionWriter:
 
     def mark(self, run: int, number: int, note: str | None) -> None:
         """Mark a round with a note, which may be empty; None takes the mark away."""
-        at = run * ROUNDS + number
-        if note is None:
-            self._post(lambda connection: _run(connection, "DELETE FROM marks WHERE id = ?", (at,)))
-        else:
-            self._post(lambda connection: _run(connection, "INSERT OR REPLACE INTO marks VALUES (?, ?)", (at, note)))
+        self._post(lambda connection: enter_mark(connection, run, number, note))
 
     def move_to(self, path: Path, done: Callable[[str | None], None]) -> None:
         """Go on in a new file that begins as a copy of this one; what stood at `path` is replaced.
 
         `done` is called on the writer's thread, with None, or with what went wrong: then the old file stays in use.
+        A writer that had failed goes on failing until `resume`: the copy lacks what came since.
         """
         self._jobs.put(_Move(path, done))
         self._posted += 1
+
+    def resume(self) -> None:
+        """Write again, behind a failure; the caller enters what the file lacks, and nothing else before it."""
+        self.failure = None
 
     def committed(self, run: int) -> int:
         """How many rounds of a run are safe in the file."""
@@ -244,7 +271,7 @@ class SessionWriter:
         try:
             connection, next_run = _open_to_write(self.path)
         except (sqlite3.Error, OSError, SessionFileError) as error:
-            opened.put(_words(error, self.path))
+            opened.put(words_for(error, self.path))
             return
         try:
             file = os.stat(self.path)
@@ -283,30 +310,114 @@ class SessionWriter:
             if job.path.exists() and not job.path.is_file():
                 raise SessionFileError(f"{job.path} is no plain file: choose another name")
             beside.unlink(missing_ok=True)
-            with contextlib.closing(sqlite3.connect(beside)) as copy:
-                connection.backup(copy)
+            try:
+                with contextlib.closing(sqlite3.connect(beside)) as copy:
+                    connection.backup(copy)
+                    _check_schema(copy, self.path)
+            except (sqlite3.Error, SessionFileError) as error:
+                if self.failure is None or not _is_of_the_source(error):
+                    raise
+                log.warning("%s can't be read any more: what is in memory goes into a new file", self.path)
+                beside.unlink(missing_ok=True)
+                _open_to_write(beside)[0].close()
             os.replace(beside, job.path)
             moved, _ = _open_to_write(job.path)
+            if self.failure is not None:
+                self._committed = _rounds_in(moved, self._committed)
         except (sqlite3.Error, OSError, SessionFileError) as error:
             with contextlib.suppress(OSError):
                 beside.unlink(missing_ok=True)
-            job.done(_words(error, job.path))
+            job.done(words_for(error, job.path))
             return connection, file
         connection.close()
-        self.path, self.failure = job.path, None
+        self.path = job.path
         job.done(None)
         return moved, os.stat(job.path)
 
     def _fail(self, error: Exception) -> None:
         gone = isinstance(error, SessionFileError)  # removed, or replaced by another
         safe = "" if gone else " What was written before is safe."
-        self.failure = f"Recording stopped: {_words(error, self.path)}.{safe}"
+        self.failure = f"Recording stopped: {words_for(error, self.path)}.{safe}"
         if self._on_failure is not None:
             self._on_failure(self.failure)
 
 
 def _run(connection: sqlite3.Connection, statement: str, values: tuple[Any, ...]) -> None:
     connection.execute(statement, values)
+
+
+def enter_mark(connection: sqlite3.Connection, run: int, number: int, note: str | None) -> None:
+    """Mark a round, or take its mark away (None), within the caller's transaction."""
+    at = run * ROUNDS + number
+    if note is None:
+        connection.execute("DELETE FROM marks WHERE id = ?", (at,))
+    else:
+        connection.execute("INSERT OR REPLACE INTO marks VALUES (?, ?)", (at, _storable(note)))
+
+
+def mark_in_file(path: Path, file: os.stat_result, run: int, number: int, note: str | None) -> None:
+    """Mark a round of a recorded run, or take its mark away (None); waits for the file's lock, and lets go of it.
+
+    `file`: what the path led to when it was opened. Raises SessionFileError, sqlite3.Error or OSError.
+    """
+    _same_file(path, file)
+    quoted = urllib.parse.quote(str(path.absolute()))
+    uri = f"file:{quoted}?mode=rw"
+    with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)) as connection:
+        _configure(connection)
+        _check_schema(connection, path)
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
+            enter_mark(connection, run, number, note)
+
+
+def _storable(note: str) -> str:
+    """SQLite takes no half of a surrogate pair, such as a text box may give."""
+    return note.encode("utf-8", "replace").decode("utf-8")
+
+
+def _is_of_the_source(error: Exception) -> bool:
+    """Whether a copy failed because the file copied from is no session any more, or can't be read."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return isinstance(error, SessionFileError) or (
+        code is not None and (code in _UNREADABLE or code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
+    )
+
+
+_UNREADABLE = (sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_FSTAT)
+
+
+def _rounds_in(connection: sqlite3.Connection, before: Mapping[int, int]) -> dict[int, int]:
+    """How many rounds of each run are in the file, from the first on without a gap, up to those `before`."""
+    found = {}
+    for run, most in before.items():
+        span = (run * ROUNDS, run * ROUNDS + most)
+        count = 0
+        for key, length in connection.execute(
+            "SELECT id, count FROM strips WHERE id >= ? AND id < ? ORDER BY id", span
+        ):
+            if key != span[0] + count:
+                break
+            count += length
+        held = connection.execute("SELECT count(*) FROM rounds WHERE id >= ? AND id < ?", (span[0], span[0] + count))
+        found[run] = count if held.fetchone() == (count,) else 0
+    return found
+
+
+def refusal(path: Path) -> str | None:
+    """Why a file can't be recorded into, in words; None if it can. Leaves everything as it was."""
+    if path.is_dir():
+        return f"{path} is a folder: expected a file's name, such as a{SUFFIX}"
+    is_new = not path.exists()
+    try:
+        _open_to_write(path)[0].close()
+    except (sqlite3.Error, OSError, SessionFileError) as error:
+        return words_for(error, path)
+    finally:
+        if is_new:
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
+    return None
 
 
 def _open_to_write(path: Path) -> tuple[sqlite3.Connection, int]:
@@ -341,7 +452,10 @@ def _own_layout() -> dict[str, list[str]]:
 
 def _same_layout(connection: sqlite3.Connection, path: Path) -> None:
     if _layout(connection) != _own_layout():
-        raise SessionFileError(f"{path} was recorded by another version of Draftscope: record into a new file")
+        raise SessionFileError(
+            f"{path} was recorded by another version of Draftscope, so no run can be added to it: record into a new "
+            "file. It can still be opened, compared and exported"
+        )
 
 
 def _layout(connection: sqlite3.Connection) -> Any:
@@ -368,7 +482,7 @@ def _cause(error: Exception, path: Path, file: os.stat_result) -> Exception:
     return error
 
 
-def _words(error: Exception, path: Path) -> str:
+def words_for(error: Exception, path: Path) -> str:
     """What went wrong, in words for a person."""
     text = str(error)
     if isinstance(error, SessionFileError):
@@ -382,9 +496,20 @@ def _words(error: Exception, path: Path) -> str:
         return f"the disk is full, {path} can't grow"
     if "locked" in text:
         return f"another program holds {path}"
+    if isinstance(error, sqlite3.IntegrityError):
+        return f"another program records into {path}, too"
     if "not a database" in text or "malformed" in text or "encrypted" in text:
         return f"{path} is no Draftscope session, or it is damaged"
     return f"{path}: {text}"
+
+
+def _reading_words(error: sqlite3.Error, path: Path) -> str:
+    if any(part in str(error) for part in ("unable to open", "readonly", "read-only")):
+        return (
+            f"{path} can't be opened: where its recording was cut off, or still goes, its folder must be writable; "
+            "copy it to a folder of yours, with the files of its name that end in -wal or -journal"
+        )
+    return words_for(error, path)
 
 
 class SessionReader:
@@ -394,6 +519,9 @@ class SessionReader:
         self.path = path
         if not path.is_file():
             raise SessionFileError(f"{path} doesn't exist, or is no file: choose a recorded session")
+        self.left_out: list[str] = []
+        """Runs that `runs` couldn't read, in sentences."""
+        _finish_transaction(path)
         with self._guarded():
             quoted = urllib.parse.quote(str(path.absolute()))
             self._connection = sqlite3.connect(f"file:{quoted}?mode=ro", uri=True, timeout=5, isolation_level=None)
@@ -403,7 +531,7 @@ class SessionReader:
                 _configure(self._connection)
                 self._connection.execute("PRAGMA query_only = ON")
                 _check_schema(self._connection, path)
-                layout = _checked_layout(_layout(self._connection))
+                layout = _checked_layout(_layout(self._connection), path)
                 self.columns = layout.pop(_COLUMNS)
                 """The columns of a strip, in their order."""
                 self._reader = Reader(layout)
@@ -416,7 +544,10 @@ class SessionReader:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
-        """All that is read within is of one moment, however much is written meanwhile."""
+        """All that is read within is of one moment, however much is written meanwhile; may stand in another one."""
+        if self._connection.in_transaction:
+            yield
+            return
         with self._guarded():
             self._connection.execute("BEGIN")
         try:
@@ -426,10 +557,22 @@ class SessionReader:
                 self._connection.execute("COMMIT")
 
     def runs(self) -> list[StoredRun]:
-        """All runs, in the order in which they were begun."""
+        """All runs that can be read, in the order in which they were begun; the others are named in `left_out`.
+
+        Raises SessionFileError if none can.
+        """
         vocabularies: dict[str, Vocabulary] = {}
+        found, self.left_out = [], []
         with self._guarded():
-            return [self._stored(row, vocabularies) for row in self._rows("SELECT * FROM runs ORDER BY id")]
+            for row in self._rows("SELECT * FROM runs ORDER BY id"):
+                try:
+                    with self._guarded():
+                        found.append(self._stored(row, vocabularies))
+                except SessionFileError as error:
+                    self.left_out.append(f"Run {row[0]} can't be shown: {error}")
+        if self.left_out and not found:
+            raise SessionFileError(self.left_out[0])
+        return found
 
     def round(self, run: int, number: int) -> Round:
         """One round."""
@@ -441,6 +584,13 @@ class SessionReader:
             if record.index != number:
                 raise SessionFileError(f"{self.path} is damaged: round {number} of run {run} is another")
             return record
+
+    def round_numbers(self, run: int, start: int, most: int) -> list[int]:
+        """The numbers of so many rounds of a run that are in the file, from `start` on, whatever is in them."""
+        with self._guarded():
+            query = "SELECT id FROM rounds WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
+            rows = self._rows(query, run * ROUNDS + start, (run + 1) * ROUNDS, most)
+            return [_expect(key, int) - run * ROUNDS for (key,) in rows]
 
     def strips(self, run: int) -> Iterator[Strip]:
         """The strips of a run, in order."""
@@ -467,16 +617,26 @@ class SessionReader:
         if digest not in vocabularies:
             vocabularies[digest] = self._vocabulary(_expect(digest, str))
         found = self._reader.decode(RunHeader, _expect(header, str))
-        if state is not None:
-            state = _expect(json.loads(_expect(state, str)), dict)
+        damage = []
+        end = None
+        try:
+            if state is not None:
+                state = _expect(json.loads(_expect(state, str)), dict)
+        except (ValueError, RecursionError):
+            state, damage = None, ["Its counters are damaged"]
+        try:
+            end = None if finished is None else self._reader.decode(RunEnd, _expect(finished, str))
+        except CodecError:
+            damage.append("How it ended is damaged")
         return StoredRun(
             _expect(run, int),
             parent if parent is None else _expect(parent, int),
             fork_round if fork_round is None else _expect(fork_round, int),
             replace(found, vocabulary=vocabularies[digest]),
-            None if finished is None else self._reader.decode(RunEnd, _expect(finished, str)),
+            end,
             _expect(begun, float),
             state,
+            tuple(damage),
         )
 
     def _vocabulary(self, digest: str) -> Vocabulary:
@@ -512,7 +672,7 @@ class SessionReader:
         except CodecError as error:
             raise SessionFileError(f"{self.path} is damaged: {error}") from error
         except sqlite3.Error as error:
-            raise SessionFileError(_words(error, self.path)) from error
+            raise SessionFileError(_reading_words(error, self.path)) from error
         except (ValueError, zlib.error, OverflowError, RecursionError, MemoryError, OSError) as error:
             raise SessionFileError(f"{self.path} is damaged: {error}") from error
 
@@ -521,7 +681,17 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", errors="surrogateescape")
 
 
-def _checked_layout(layout: Any) -> dict[str, list[str]]:
+def _finish_transaction(path: Path) -> None:
+    """Take back what a process left half written that died before the write-ahead log was on: a reader can't."""
+    journal = path.with_name(f"{path.name}-journal")
+    if not journal.exists():
+        return
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path, timeout=0)) as connection:
+        _configure(connection)
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+
+def _checked_layout(layout: Any, path: Path) -> dict[str, list[str]]:
     if (
         not isinstance(layout, dict)
         or _COLUMNS not in layout
@@ -532,7 +702,13 @@ def _checked_layout(layout: Any) -> dict[str, list[str]]:
             for names in layout.values()
         )
     ):
-        raise SessionFileError("the file is damaged: it doesn't say how its records are laid out")
+        raise SessionFileError(f"{path} is damaged: it doesn't say how its records are laid out")
+    own = _own_layout()
+    if unknown := sorted({name for kind in own for name in layout.get(kind, ()) if name not in own[kind]}):
+        raise SessionFileError(
+            f"{path} holds what this version of Draftscope doesn't know ({', '.join(unknown)[:80]}): it was recorded "
+            "by a newer one, so open it with that, or it is damaged"
+        )
     return layout
 
 
