@@ -82,9 +82,11 @@ def _share_rows(window: QMainWindow, docks: Docks, height: int, acceptance: int)
     """Give the panels along the bottom their height, and what is left to those above; gives it."""
     lh = theme.line_height()
     low = height < 44 * lh
-    below = {"kv": round((3 if low else 4.6) * lh), "acceptance": acceptance * lh}
+    lanes = _lanes(docks, low)
+    # In a low window the chart gives way to the lanes as far as it can still be read.
+    below = {"kv": round((3 if low else 4.6) * lh), "acceptance": (acceptance - (low and lanes > 0)) * lh}
     # With the title. A low window leaves the strip alone, without glyphs and numbers.
-    below["timeline"] = round((2.8 if low else 4.9) * lh) + _lanes(docks, low)
+    below["timeline"] = round((2.8 if low else 4.9) * lh) + lanes
     above = height - sum(below.values()) - 3 * SPLITTER
     _share(window, docks, {"rounds": above, **below}, _VERTICAL)
     return above

@@ -132,6 +132,7 @@ def asked_rule(settings: Settings) -> str:
 
 def _short(change: str) -> str:
     name, space, rest = change.partition(" ")
+    rest = {"False → True": "on", "True → False": "off"}.get(rest, rest)
     return f"{_SHORT.get(name, name)}{space}{rest}"
 
 

@@ -37,7 +37,7 @@ from engine.recording import RecordedRun
 Index = QModelIndex | QPersistentModelIndex
 _ROOT = QModelIndex()
 
-MOST_ROWS, FEW_ROWS = 5, 2
+MOST_ROWS, FEW_ROWS = 3, 2
 """Lanes that are seen at once without scrolling, in a high window and in a low one."""
 
 LEFT, RIGHT, GAP = 8, 8, 5
@@ -151,7 +151,9 @@ class _Delegate(QStyledItemDelegate):
             self._vertical(painter, axis, lane.start, area.top() if lane.origin is not None else middle - 4, middle + 1)
         first, last = axis.x(lane.start), axis.x(len(lane.run))
         begin = max(round(first), axis.left)
-        end = min(round(last), axis.right)
+        # An arrow where the run goes on beyond what is in view.
+        beyond = last > axis.right + 1
+        end = axis.right - glyph_size() + 2 if beyond else round(last)
         if lane.run.damage is not None and not len(lane.run):
             painter.setFont(theme.ui_font(0.85))
             painter.setPen(colour(colours.danger))
@@ -168,12 +170,10 @@ class _Delegate(QStyledItemDelegate):
                 side = thick + 2
                 painter.fillRect(x - side // 2, middle - side // 2, side, side, colour(colours.base))
                 painter.fillRect(x - side // 2 + 1, middle - side // 2 + 1, side - 2, side - 2, line)
-        if axis.left < last <= axis.right + 1:
-            if lane.run.end is not None:
-                painter.fillRect(end - 1, middle - thick, 1, 2 * thick, colour(colours.text2))
-        elif last > axis.right:
-            # The run goes on beyond what is in view.
-            draw_glyph(painter, axis.right - glyph_size() // 2, middle - glyph_size() / 2, "play", colours.text2)
+        if beyond and first < axis.right:
+            draw_glyph(painter, end, middle - glyph_size() / 2, "play", colours.accent if shown else colours.text2)
+        elif lane.run.end is not None and axis.left < last:
+            painter.fillRect(end - 1, middle - thick, 1, 2 * thick, colour(colours.text2))
 
     @staticmethod
     def _paint_drift(painter: QPainter, axis: AxisMap, lane: Lane, top: int, end: int) -> None:
@@ -267,7 +267,7 @@ class ForkTree(QListView):
         row = next((at for at, lane in enumerate(self._lanes.lanes) if lane.run is self._lanes.shown), -1)
         if row >= 0:
             self.setCurrentIndex(self._lanes.index(row))
-            self.scrollTo(self._lanes.index(row))
+            self.scrollTo(self._lanes.index(row), QAbstractItemView.ScrollHint.PositionAtCenter)
 
     # Events
 
