@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from pathlib import Path
 
 from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QActionGroup, QCloseEvent, QGuiApplication, QMouseEvent, QPaintEvent, QResizeEvent
@@ -24,6 +25,7 @@ from app.breakpoint_list import BreakpointList
 from app.controls import Controls
 from app.dialogs.help_viewer import help_pages
 from app.dock_title import DockTitle
+from app.dropped import WindowDrops
 from app.labs.faults import FaultLabPanel
 from app.layout import Arrangement
 from app.messages import MessageLog, Toast
@@ -129,6 +131,7 @@ class MainWindow(QMainWindow):
         self._make_bottom()
         self.toast = Toast(self)
         self._make_menus()
+        self.drops = WindowDrops(self)
         self._connect()
         room = self.screen().availableSize()
         self.resize(QSize(theme.em() * 110, theme.line_height() * 56).boundedTo(room))
@@ -244,6 +247,9 @@ class MainWindow(QMainWindow):
         page.change_wanted.connect(self._change)
         page.open_sample.connect(self.session.open_recording)
         page.open_recording.connect(self.recordings.open_recording)
+        self.drops.recording.connect(self.session.open_recording)
+        self.drops.model.connect(self._on_model_dropped)
+        self.drops.refused.connect(self.dialogs.show_error)
         self._connect_panels()
         theme.notifier.changed.connect(self._restyle)
 
@@ -281,6 +287,13 @@ class MainWindow(QMainWindow):
         timeline.follow_runs(self.session.siblings)
         timeline.room_changed.connect(self._on_room)
         self._show_workspace()
+
+    def _on_model_dropped(self, path: Path) -> None:
+        reason = self.session.can("load")
+        if reason is None:
+            self.dialogs.choose_target(path)
+        else:
+            self.dialogs.show_error(f"{path.name} can't be loaded now. {reason}")
 
     def _on_check(self) -> None:
         self.docks["ledger"].widget().set_every(self.session.check_every)  # type: ignore[attr-defined]
