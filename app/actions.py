@@ -41,6 +41,14 @@ ACTIONS = (
     ActionSpec(
         "save_recording", "Save Recording As…", "File", "Record into a file of your own", ("Ctrl+S",), needs="save"
     ),
+    ActionSpec(
+        "export",
+        "Export…",
+        "File",
+        "Write the run for other programs, the selected round as a page, or a panel as a picture",
+        ("Ctrl+Shift+E",),
+        needs="navigate",
+    ),
     ActionSpec("close", "Close Window", "File", "End the program", ("Ctrl+W",), after=True),
     ActionSpec("quit", "Quit", "File", "End the program", ("Ctrl+Q",)),
     ActionSpec("edit_prompt", "Edit Prompt…", "Edit", "Write the prompt over several lines", ("Ctrl+E",), needs="edit"),
@@ -171,6 +179,13 @@ ACTIONS = (
         "Go on from the round before the selected one, with other settings or another outcome",
         ("Ctrl+Shift+B",),
         needs="fork",
+    ),
+    ActionSpec(
+        "compare_runs",
+        "Compare…",
+        "Run",
+        "Lay two runs side by side: where their tokens part and why, and all counters with intervals",
+        ("Ctrl+Shift+R",),
     ),
     ActionSpec(
         "run_to_drift",

@@ -6,13 +6,12 @@ import argparse
 from contextlib import ExitStack
 from typing import Any
 
-from app.format import NOTHING, plural, significant
 from app.headless.recordings import DAMAGED, chosen_run, loaded, opened, runs_of
 from app.headless.request import UserError
-from app.headless.terminal import harmless, print_json, table
-from engine.compare import Comparison, comparison_object, rules_of
+from app.headless.terminal import harmless, print_json
+from app.labs.compare_words import described, report
 from engine.compare import compare as compare_runs
-from engine.compare_counters import Counter
+from engine.compare import comparison_object, rules_of
 from engine.recording import RecordedRun
 from engine.session_file import SessionReader
 
@@ -33,7 +32,7 @@ def compare(options: argparse.Namespace) -> int:
             head = {"a": _run_object(a, names[0]), "b": _run_object(b, names[1])}
             print_json(head | comparison_object(found, (a.header.vocabulary, b.header.vocabulary)))
         else:
-            print(harmless(_report(found, (a, b), names)), flush=True)
+            print(harmless(report(found, (described(a), described(b)), names)), flush=True)
     return DAMAGED if a.damage is not None or b.damage is not None else 0
 
 
@@ -64,63 +63,3 @@ def _run_object(run: RecordedRun, name: str) -> dict[str, Any]:
         "rounds": len(run),
         "damage": run.damage,
     }
-
-
-def _report(found: Comparison, runs: tuple[RecordedRun, RecordedRun], names: list[str]) -> str:
-    lines = [f"{side}: {name}: {_described(run)}" for side, name, run in zip("AB", names, runs, strict=True)]
-    lines += [f"setting {name}: {_value(a)} in A, {_value(b)} in B" for name, a, b in found.settings]
-    lines += ["", *_first_lines(found), "", _counters(found.counters), "", found.verdict.words, *found.warnings]
-    return "\n".join(lines)
-
-
-def _described(run: RecordedRun) -> str:
-    header = run.header
-    draft = "no draft" if header.draft is None else f"draft {header.draft.name}"
-    settings = header.settings
-    return (
-        f"{' then '.join(rules_of(run)) or 'no rule'}, target {header.target.name}, {draft}, T "
-        f"{settings.sampler.temperature:g}, k {settings.num_draft_tokens}, seed {header.seed}, "
-        f"{plural(len(run), 'round')}, {plural(len(run.tokens), 'token')}"
-    )
-
-
-def _value(value: Any) -> str:
-    return "the target's" if value is None else str(value)
-
-
-def _first_lines(found: Comparison) -> list[str]:
-    first = found.first
-    if first is None:
-        return [f"All {plural(found.lengths[0], 'token')} are the same."] if found.aligned else []
-    if first.cause == "ended":
-        return list(first.sentences)
-    why, *sides = first.sentences
-    same = plural(first.index, "token") if first.index else "none"
-    return [
-        f"Same from the start: {same}. Token {first.index} (from 0) is the first that differs.",
-        why,
-        *(f"  {side}" for side in sides),
-    ]
-
-
-def _counters(counters: tuple[Counter, ...]) -> str:
-    header = ("", "A", "95 %", "B", "95 %", "B - A", "95 %")
-    return table(header, [_row(counter) for counter in counters])
-
-
-def _row(counter: Counter) -> tuple[str, ...]:
-    def span(interval: tuple[float, float] | None) -> str:
-        return "" if interval is None else f"[{interval[0]:.4g}, {interval[1]:.4g}]"
-
-    def number(value: float | None) -> str:
-        return NOTHING if value is None else str(value) if isinstance(value, int) else significant(value)
-
-    return (
-        counter.name,
-        number(counter.a),
-        span(counter.a_interval),
-        number(counter.b),
-        span(counter.b_interval),
-        number(counter.difference),
-        span(counter.difference_interval),
-    )
