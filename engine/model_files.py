@@ -9,12 +9,15 @@ import re
 import stat
 import urllib.parse
 import urllib.request
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 WEIGHT_PATTERN = "model*.safetensors"
+GGUF_SUFFIX = ".gguf"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "tiktoken.model", "vocab.json", "vocab.txt", "*.tiktoken")
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length", "n_ctx")
+LAYER_KEYS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
 TEXT_CONFIGS = ("text_config", "llm_config", "language_config")
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -25,32 +28,93 @@ class LoadError(ValueError):
     """A model or a pair can't be used; the text says what was expected, what was found, and what to do."""
 
 
+class LoadCancelledError(LoadError):
+    """The progress function asked to stop."""
+
+
+Progress = Callable[[str, int, int], object]
+"""Called with (what is being done, done, total); total 0: unknown. Returning True cancels the loading."""
+
+
+def report(progress: Progress | None, stage: str, done: int = 0, total: int = 0) -> None:
+    """Tell a progress function how far it is; raises LoadCancelledError if it asks to stop."""
+    if progress is not None and progress(stage, done, total) is True:
+        raise LoadCancelledError("Loading was cancelled.")
+
+
+def in_short(error: BaseException) -> str:
+    """A foreign library's error in one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}{'...' if len(text) > 300 else ''}"
+
+
 def looks_like_hub_id(text: str) -> bool:
     """True for `owner/name`, the form of a Hugging Face id."""
     return _HUB_ID.fullmatch(text.strip()) is not None
 
 
-def folder_path(place: str | os.PathLike[str]) -> Path:
-    """The folder meant by a path as people write it: quoted, with "~", or as a file:// address. Raises LoadError."""
+def path_of(place: str | os.PathLike[str]) -> Path:
+    """A path as people write it, made whole: quoted, with "~", or as a file:// address. Raises LoadError."""
     text = os.fspath(place).strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
         text = text[1:-1]
     if text.lower().startswith("file:"):
-        text = urllib.request.url2pathname(urllib.parse.urlsplit(text).path)
+        try:
+            text = urllib.request.url2pathname(urllib.parse.urlsplit(text).path)
+        except ValueError as error:
+            raise LoadError(f"{text}: is no file address ({error}).") from error
     if not text:
-        raise LoadError("No model given: expected the path of a folder.")
+        raise LoadError("No model given: expected the path of a folder or a .gguf file.")
     if "\0" in text:
         raise LoadError("The path holds a NUL character.")
     try:
-        path = Path(text).expanduser().absolute()
-        exists, is_folder = path.exists(), path.is_dir()
-    except (OSError, RuntimeError) as error:  # a name too long, no permission, no home for ~user
+        return Path(text).expanduser().absolute()
+    except (OSError, RuntimeError) as error:  # no home for ~user
         raise LoadError(f"{text}: can't be looked at ({error}).") from error
-    if not exists:
-        hub = " If this is a Hugging Face id, download it first." if looks_like_hub_id(text) else ""
-        raise LoadError(f"{path}: no such folder.{hub}")
-    if not is_folder:
-        raise LoadError(f"{path} is a file: expected the folder that holds config.json and {WEIGHT_PATTERN}.")
+
+
+def model_path(place: str | os.PathLike[str]) -> Path:
+    """The folder or GGUF file that is meant: by its path, or by the id of a model in the Hub's local cache.
+
+    A folder without config.json that holds one GGUF file stands for the file. No network. Raises LoadError.
+    """
+    path = path_of(place)
+    try:
+        if not path.exists():
+            path = _cached(os.fspath(place), path)
+        return _gguf_within(path) if path.is_dir() else _file(path)
+    except OSError as error:  # a name too long, no permission
+        raise LoadError(f"{path}: can't be looked at ({error}).") from error
+
+
+def _cached(text: str, path: Path) -> Path:
+    from engine.hub import cached_snapshot
+
+    if not looks_like_hub_id(text):
+        raise LoadError(f"{path}: no such folder or file.")
+    if (folder := cached_snapshot(text)) is None:
+        raise LoadError(
+            f"{path}: no such folder, and no model {text.strip()} in the Hugging Face cache. If this is a Hugging Face "
+            "id, download it first."
+        )
+    return folder
+
+
+def _gguf_within(folder: Path) -> Path:
+    files = sorted(folder.glob("*" + GGUF_SUFFIX))
+    if (folder / "config.json").exists() or not files:
+        return folder
+    if len(files) > 1:
+        raise LoadError(f"{folder} holds several GGUF files: give the path of one ({contents_of(folder)}).")
+    return files[0]
+
+
+def _file(path: Path) -> Path:
+    if path.suffix.lower() != GGUF_SUFFIX:
+        raise LoadError(
+            f"{path} is a file: expected the folder that holds config.json and {WEIGHT_PATTERN}, or a {GGUF_SUFFIX} "
+            "file."
+        )
     return path
 
 
@@ -108,6 +172,18 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
+def check_layers(folder: Path, config: dict[str, Any], tensors: Collection[str]) -> None:
+    """Raise LoadError if the configuration counts more layers than there are tensors, before they are built."""
+    for part in _configs(config):
+        for key in LAYER_KEYS:
+            value = part.get(key)
+            if value is not None and (type(value) is not int or not 1 <= value <= len(tensors)):
+                raise LoadError(
+                    f"{folder / 'config.json'}: {key}: expected a whole number that fits {len(tensors)} tensors, "
+                    f"found {str(value)[:40]}."
+                )
+
+
 def check_tokenizer(folder: Path) -> None:
     """Raise LoadError if no file of the folder can be a tokenizer, or tokenizer.json is broken."""
     if not any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES):
@@ -119,6 +195,11 @@ def check_tokenizer(folder: Path) -> None:
 def _configs(config: dict[str, Any]) -> list[dict[str, Any]]:
     """The configuration and the nested one of its language model, where there is one."""
     return [config, *(config[name] for name in TEXT_CONFIGS if isinstance(config.get(name), dict))]
+
+
+def text_config(config: dict[str, Any]) -> dict[str, Any]:
+    """The part of a configuration that speaks of the language model."""
+    return next((part for part in _configs(config) if any(key in part for key in LAYER_KEYS)), config)
 
 
 def context_length(config: dict[str, Any]) -> int | None:

@@ -6,28 +6,25 @@ import importlib.resources
 import importlib.util
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from engine import model_files
 from engine.backend import fit_blas_threads, is_cpu, mx, tree_flatten
 from engine.cache_layers import refused_caches, why_not_restorable
-from engine.model_files import LoadError
+from engine.gguf import read_gguf
+from engine.gguf_model import build_network
+from engine.gguf_tokenizer import gguf_end_ids, load_gguf_tokenizer
+from engine.hub import download_model as download_model
+from engine.model_files import LoadError, Progress, in_short, report
+from engine.model_summary import check_fits, describe_source
 from engine.rounds import ModelInfo
 from engine.text import Vocabulary
-from engine.tokenizer import build_vocabulary, make_encoder, tokenizer_kind
+from engine.tokenizer import Chat, build_vocabulary, make_chat, make_encoder, tokenizer_kind
 from engine.weight_files import check_weights
 
-Progress = Callable[[str, int, int], object]
-"""Called with (what is being done, done, total); total 0: unknown. Returning True cancels the loading."""
-
-HUB_PATTERNS = ("*.json", model_files.WEIGHT_PATTERN, "tokenizer.model", "*.tiktoken", "*.txt", "*.jinja")
 _LOAD_STEP = 128 * 2**20  # bytes of weights evaluated at a time, between two calls of the progress function
-
-
-class LoadCancelledError(LoadError):
-    """The progress function asked to stop."""
 
 
 class Network(Protocol):
@@ -42,6 +39,7 @@ class LanguageModel:
 
     `encode` raises ValueError for text that it can't turn into ids, and may be called on any thread.
     `make_cache` gives one fresh cache a layer. `notices`: what isn't as one would expect, in plain sentences.
+    `chat`: from messages to the text that the model's chat template makes of them; None where it has no template.
     """
 
     network: Network
@@ -50,6 +48,7 @@ class LanguageModel:
     encode: Callable[[str], list[int]]
     make_cache: Callable[[], list[Any]]
     notices: tuple[str, ...] = ()
+    chat: Chat | None = None
 
     @property
     def vocab_size(self) -> int:
@@ -69,21 +68,15 @@ class LanguageModel:
 
 @dataclass(frozen=True)
 class Pair:
-    """A target and, for speculation, a draft of the same vocabulary. `notices`: plain sentences for the banner."""
+    """A target and, for speculation, a draft of the same vocabulary. `notices`: plain sentences for the banner.
+
+    `self_drafts`: drafts made of the target so far, see `engine.drafting`.
+    """
 
     target: LanguageModel
     draft: LanguageModel | None
     notices: tuple[str, ...] = ()
-
-
-def _report(progress: Progress | None, stage: str, done: int = 0, total: int = 0) -> None:
-    if progress is not None and progress(stage, done, total) is True:
-        raise LoadCancelledError("Loading was cancelled.")
-
-
-def _in_short(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:300]}{'...' if len(text) > 300 else ''}"
+    self_drafts: dict[str, LanguageModel] = field(default_factory=dict, compare=False)
 
 
 def _load_tokenizer(folder: Path) -> Any:
@@ -97,7 +90,7 @@ def _load_tokenizer(folder: Path) -> Any:
             raise LoadError(
                 f"The tokenizer in {folder} needs code that comes with it. Draftscope runs no code from a model."
             ) from error
-        raise LoadError(f"The tokenizer in {folder} can't be read ({_in_short(error)}).") from error
+        raise LoadError(f"The tokenizer in {folder} can't be read ({in_short(error)}).") from error
 
 
 def _check_type(folder: Path, config: dict[str, Any]) -> None:
@@ -128,7 +121,7 @@ def _load_network(folder: Path, progress: Progress | None) -> Any:
         network, _ = load_model(folder, lazy=True)
         refused = refused_caches(make_prompt_cache(network))
     except Exception as error:  # whatever a configuration that doesn't fit its network leads to
-        raise LoadError(f"The model in {folder} can't be built ({_in_short(error)}).") from error
+        raise LoadError(f"The model in {folder} can't be built ({in_short(error)}).") from error
     if refused:
         raise LoadError(_no_way_back(folder, refused))
     if is_cpu():
@@ -150,13 +143,13 @@ def _evaluate(folder: Path, network: Any, progress: Progress | None) -> None:
         for array in weights:
             step.append(array)
             if sum(part.nbytes for part in step) >= _LOAD_STEP:
-                _report(progress, f"Loading {folder.name} (MiB)", done >> 20, total >> 20)
+                report(progress, f"Loading {folder.name} (MiB)", done >> 20, total >> 20)
                 mx.eval(step)
                 done, step = done + sum(part.nbytes for part in step), []
-        _report(progress, f"Loading {folder.name} (MiB)", done >> 20, total >> 20)
+        report(progress, f"Loading {folder.name} (MiB)", done >> 20, total >> 20)
         mx.eval(network)  # tables outside the parameters too (RoPE), so that nothing lazy leaves this thread
     except RuntimeError as error:
-        raise LoadError(f"The weights in {folder} can't be read ({_in_short(error)}).") from error
+        raise LoadError(f"The weights in {folder} can't be read ({in_short(error)}).") from error
 
 
 def _logits_width(folder: Path, network: Any, cache: list[Any]) -> int:
@@ -165,7 +158,7 @@ def _logits_width(folder: Path, network: Any, cache: list[Any]) -> int:
         logits = network(mx.array([[0, 0]]), cache=cache)
         mx.eval(logits)
     except Exception as error:  # a configuration that loads but doesn't run
-        raise LoadError(f"The model in {folder} was loaded but can't run ({_in_short(error)}).") from error
+        raise LoadError(f"The model in {folder} was loaded but can't run ({in_short(error)}).") from error
     if not isinstance(logits, mx.array) or logits.shape[:2] != (1, 2):
         raise LoadError(f"The model in {folder} gives no logits of shape (1, n, V): it is no language model.")
     return int(logits.shape[-1])
@@ -184,32 +177,73 @@ def _dtype_name(network: Any, config: dict[str, Any]) -> str:
 
 
 def _display_name(folder: Path) -> str:
-    """The folder's name; owner/name for a snapshot of the Hugging Face cache, and a plain name for our own pair."""
+    """The folder's or file's name; owner/name for a snapshot of the Hub's cache, and a plain one for our own pair."""
     parts = folder.parts
     if len(parts) > 2 and parts[-2] == "snapshots" and parts[-3].startswith("models--"):
         return parts[-3].removeprefix("models--").replace("--", "/")
     if folder in _bundled_folders():
         return f"bundled {folder.name}"
-    return folder.name
+    return folder.name.removesuffix(model_files.GGUF_SUFFIX)
+
+
+def load_model(
+    place: str | os.PathLike[str], progress: Progress | None = None, *, unpack: bool = False, allow_large: bool = False
+) -> LanguageModel:
+    """Load a folder, a GGUF file, or a model of the Hub's local cache, on the thread where alone it can be run.
+
+    Reads local files only, runs no code from them, and evaluates every weight. `unpack`: take packed types that MLX
+    can't hold, at the price of memory. `allow_large`: try it although it won't fit. Raises LoadError.
+    """
+    path = model_files.model_path(place)
+    try:
+        if not allow_large:
+            check_fits([describe_source(path, is_cpu())])
+        return _load_gguf(path, progress, unpack) if path.is_file() else load_model_folder(path, progress)
+    except OSError as error:
+        raise LoadError(f"{path} can't be read ({error}).") from error
 
 
 def load_model_folder(path: str | os.PathLike[str], progress: Progress | None = None) -> LanguageModel:
-    """Load an mlx-lm folder on the calling thread, where alone it can be run; evaluates every weight.
-
-    Reads local files only and runs no code from them. Raises LoadError with a text for the user.
-    """
-    folder = model_files.folder_path(path)
-    _report(progress, f"Reading {folder.name}")
+    """Load an mlx-lm folder as `load_model` does. Raises LoadError with a text for the user."""
+    folder = model_files.model_path(path)
+    report(progress, f"Reading {folder.name}")
     config = model_files.read_config(folder)
     _check_type(folder, config)
     ends = model_files.end_ids(folder, config)
-    check_weights(folder)
+    model_files.check_layers(folder, config, check_weights(folder))
     tokenizer = _load_tokenizer(folder)
     network = _load_network(folder, progress)
-    return _assemble(folder, config, network, tokenizer, ends)
+    ends |= set(tokenizer.eos_token_ids)
+    return _assemble(folder, config, network, tokenizer, ends, model_files.digest(folder))
 
 
-def _assemble(folder: Path, config: dict[str, Any], network: Any, tokenizer: Any, ends: set[int]) -> LanguageModel:
+def _load_gguf(path: Path, progress: Progress | None, unpack: bool) -> LanguageModel:
+    report(progress, f"Reading {path.name}")
+    file = read_gguf(path)
+
+    def told(done: int, total: int) -> None:
+        report(progress, f"Loading {path.name} (MiB)", done >> 20, total >> 20)
+
+    try:
+        network, config, notices = build_network(file, told, unpack)
+    except (LoadError, MemoryError):
+        raise
+    except Exception as error:  # whatever weights that don't fit their network lead to
+        raise LoadError(f"The model in {path} can't be built ({in_short(error)}).") from error
+    tokenizer = load_gguf_tokenizer(file)
+    mx.eval(network)
+    return _assemble(path, config, network, tokenizer, gguf_end_ids(file), file.digest, notices)
+
+
+def _assemble(
+    place: Path,
+    config: dict[str, Any],
+    network: Any,
+    tokenizer: Any,
+    ends: set[int],
+    digest: str,
+    notices: tuple[str, ...] = (),
+) -> LanguageModel:
     from mlx_lm.models.cache import make_prompt_cache
     from mlx_lm.utils import get_total_parameters
 
@@ -217,12 +251,12 @@ def _assemble(folder: Path, config: dict[str, Any], network: Any, tokenizer: Any
         return list(make_prompt_cache(network))
 
     cache = make_cache()
-    width = _logits_width(folder, network, cache)
+    width = _logits_width(place, network, cache)
     if refused := why_not_restorable(lambda ids, layers: network(ids, cache=layers), make_cache()):
-        raise LoadError(_no_way_back(folder, [refused]))
+        raise LoadError(_no_way_back(place, [refused]))
     info = ModelInfo(
-        name=_display_name(folder),
-        path=str(folder),
+        name=_display_name(place),
+        path=str(place),
         model_type=config["model_type"],
         parameters=int(get_total_parameters(network)),
         layers=len(cache),
@@ -230,13 +264,13 @@ def _assemble(folder: Path, config: dict[str, Any], network: Any, tokenizer: Any
         context_length=model_files.context_length(config),
         dtype=_dtype_name(network, config),
         cache_type=", ".join(dict.fromkeys(type(layer).__name__ for layer in cache)),
-        digest=model_files.digest(folder),
+        digest=digest,
     )
-    vocabulary = build_vocabulary(tokenizer, width, ends | set(tokenizer.eos_token_ids))
-    notices: tuple[str, ...] = ()
+    vocabulary = build_vocabulary(tokenizer, width, ends)
     if tokenizer_kind(tokenizer) == "other":
-        notices = (f"{info.name}: its tokenizer is of no known kind; token texts may lack spaces or bytes.",)
-    return LanguageModel(network, info, vocabulary, make_encoder(tokenizer, width), make_cache, notices)
+        notices += (f"{info.name}: its tokenizer is of no known kind; token texts may lack spaces or bytes.",)
+    encode = make_encoder(tokenizer, width)
+    return LanguageModel(network, info, vocabulary, encode, make_cache, notices, make_chat(tokenizer))
 
 
 def check_pair(target: LanguageModel, draft: LanguageModel) -> tuple[str, ...]:
@@ -270,16 +304,25 @@ def _entry(vocabulary: Vocabulary, token: int) -> bytes:
 
 
 def load_pair(
-    target: str | os.PathLike[str], draft: str | os.PathLike[str] | None, progress: Progress | None = None
+    target: str | os.PathLike[str],
+    draft: str | os.PathLike[str] | None,
+    progress: Progress | None = None,
+    *,
+    unpack: bool = False,
+    allow_large: bool = False,
 ) -> Pair:
-    """Load two folders as a pair (the same folder once), or a target alone; raises LoadError."""
-    first = load_model_folder(target, progress)
+    """Load two models as a pair (the same once), or a target alone; options as in `load_model`. Raises LoadError."""
+    path = model_files.model_path(target)
+    other = None if draft is None else model_files.model_path(draft)
+    same = other is not None and os.path.samefile(path, other)
+    if not allow_large:
+        places = [path] if other is None or same else [path, other]
+        check_fits([describe_source(place, is_cpu()) for place in places])
+    first = load_model(path, progress, unpack=unpack, allow_large=True)
     fit_blas_threads(first.info.parameters)
-    if draft is None:
+    if other is None:
         return Pair(first, None, first.notices)
-    folder = model_files.folder_path(draft)
-    same = os.path.samefile(folder, first.info.path)
-    second = replace(first, notices=()) if same else load_model_folder(folder, progress)
+    second = replace(first, notices=()) if same else load_model(other, progress, unpack=unpack, allow_large=True)
     return Pair(first, second, first.notices + second.notices + check_pair(first, second))
 
 
@@ -299,20 +342,3 @@ def bundled_pair_folders() -> tuple[Path, Path]:
 def bundled_pair(progress: Progress | None = None) -> Pair:
     """Load the pair that comes with the program."""
     return load_pair(*bundled_pair_folders(), progress)
-
-
-def download_model(hub_id: str, progress: Progress | None = None) -> Path:
-    """Fetch a model from Hugging Face into its cache; returns the folder. The one call that uses the network.
-
-    Only for an id that the user typed and confirmed. Fetches weights, configuration and tokenizer, no code.
-    """
-    hub_id = hub_id.strip()
-    if not model_files.looks_like_hub_id(hub_id):
-        raise LoadError(f"Expected a Hugging Face id such as owner/name, got {hub_id!r}.")
-    _report(progress, f"Downloading {hub_id}")
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(hub_id, allow_patterns=list(HUB_PATTERNS)))
-    except Exception as error:  # network, disk, or a repository that isn't there
-        raise LoadError(f"{hub_id} can't be downloaded ({_in_short(error)}).") from error

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from engine.text import Vocabulary
+
+Chat = Callable[[Sequence[dict[str, str]]], str]
+"""From messages (role, content) to a text that ends where the answer begins; raises ValueError if they don't fit."""
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _SPACE_MARK = "\u2581"  # SentencePiece's visible space
@@ -119,3 +122,20 @@ def make_encoder(tokenizer: Any, vocab_size: int) -> Callable[[str], list[int]]:
         return ids
 
     return encode
+
+
+def make_chat(tokenizer: Any) -> Chat | None:
+    """The tokenizer's chat template as a function, safe on any thread; None if it has none."""
+    if not getattr(tokenizer, "chat_template", None):
+        return None
+    lock = threading.Lock()
+
+    def chat(messages: Sequence[dict[str, str]]) -> str:
+        try:
+            with lock:
+                text = tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
+        except Exception as error:  # a template is a program of its own, and may raise whatever it likes
+            raise ValueError(f"The model's chat template can't be applied: {error}") from error
+        return str(text)
+
+    return chat

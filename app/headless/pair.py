@@ -39,12 +39,12 @@ def load(options: argparse.Namespace) -> Pair:
     """
     target, draft = model_folders(options)
     with mendable():
-        from engine.model_files import folder_path
+        from engine.model_files import model_path
         from engine.models import bundled_pair, bundled_pair_folders, load_pair
         from engine.toy import toy_pair
 
         for folder in filter(None, (target, draft)):
-            folder_path(folder)  # before either is loaded, which may take long
+            model_path(folder)  # before either is loaded, which may take long
         _clear_streams_at_exit()
         if options.toy:
             return toy_pair()

@@ -26,12 +26,10 @@ from model_folders import (
 )
 
 from engine.backend import is_cpu, mx, tree_flatten
-from engine.model_files import LoadError, looks_like_hub_id
+from engine.hub import HUB_PATTERNS, download_model
+from engine.model_files import LoadCancelledError, LoadError, looks_like_hub_id
 from engine.models import (
-    HUB_PATTERNS,
-    LoadCancelledError,
     bundled_pair_folders,
-    download_model,
     load_model_folder,
     load_pair,
     refused_caches,
