@@ -31,7 +31,7 @@ from app.layout import Arrangement
 from app.messages import MessageLog, Toast
 from app.model_choice import TOY, Chosen, shown_name
 from app.navigation import Navigation
-from app.notices import CHANGES, notices
+from app.notices import ACTIONS_OF, CHANGES, notices
 from app.panels.acceptance import AcceptancePanel
 from app.panels.banner import Banner
 from app.panels.breakpoints import BreakpointsPanel
@@ -225,6 +225,9 @@ class MainWindow(QMainWindow):
         session.pair_changed.connect(self._on_pair)
         session.message.connect(self._on_message)
         session.run_ended.connect(self._on_run_ended)
+        if session.recorder is not None:
+            session.recorder.failed.connect(self._refresh_banner)
+            session.recorder.saved.connect(self._refresh_banner)
         view.advanced.connect(self._on_advanced)
         view.run_changed.connect(self._on_run_changed)
         view.cursor_moved.connect(self._refresh_live)
@@ -461,8 +464,8 @@ class MainWindow(QMainWindow):
             self._on_message("error", str(error))
 
     def _on_notice(self, act: str) -> None:
-        if act == "first_drift":
-            self.navigation.first_drift()
+        if act in ACTIONS_OF:
+            self.actions_by_name[act].trigger()
         else:
             self._change(CHANGES[act])
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 KILL_SWITCH, RULE, NOT_LOSSLESS = "kill switch", "rule", "not lossless"
 REWIND, MAIN_REWIND, DRIFT = "rewind", "main rewind", "drift"
-ERROR, BACKEND, PLAIN = "error", "backend", ""
+ERROR, BACKEND, RECORDING, PLAIN = "error", "backend", "recording", ""
 
 _RUNNING = ("running", "paused", "stopping")
 
@@ -55,7 +55,10 @@ _CURES = {
     MAIN_REWIND: _Cure("Set to correct", "main_rewind_correct", {"main_rewind": "correct"}),
 }
 CHANGES = {cure.act: cure.sets for cure in _CURES.values()}
-"""The live settings that a notice's act sets. The one act besides `hide` that isn't here is `first_drift`."""
+"""The live settings that a notice's act sets. Acts that aren't here, besides `hide`, are those in ACTIONS_OF."""
+
+ACTIONS_OF = ("first_drift", "save_recording")
+"""Acts that are actions of the window, by name."""
 
 
 def notices(session: Session) -> list[Notice]:
@@ -65,6 +68,8 @@ def notices(session: Session) -> list[Notice]:
     if runs and session.live_settings is not None:
         found += of_run(runs[-1], session.live_settings, settings)
     found += [Notice(text) for text in (session.pair.notices if session.pair is not None else ())]
+    if session.recorder is not None and session.recorder.failure:
+        found.append(Notice(session.recorder.failure, RECORDING, "Save As…", "save_recording"))
     if "slow" in session.backend:
         found.append(Notice(f"Backend: {session.backend}.", BACKEND))
     if session.state not in _RUNNING:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QLockFile, QObject, QStandardPaths, Signal
 
+from engine.recording import Recording
 from engine.session_file import SUFFIX, SessionFileError, SessionWriter
 
 KEPT_FILES = 20
@@ -28,22 +29,27 @@ class Recorder(QObject):
     """Owns the writer of this sitting.
 
     `failed` (why, in words): runs go on but aren't recorded any more. `saved` (the path, what went wrong or ""): the
-    answer to `save_as`. Both come on this object's thread.
+    answer to `save_as`. `lost` (in words): rounds that a failure took away, which the file saved to lacks. All come on
+    this object's thread. `recording`: the runs of the sitting, which are entered anew where recording had stopped.
     """
 
     failed = Signal(str)
     saved = Signal(str, str)
+    lost = Signal(str)
+    _moved = Signal(str, str)
 
     def __init__(self, path: Path | None = None, folder: Path | None = None, parent: QObject | None = None) -> None:
         """`path`: the file to record into, None for an autosave in `folder` (default: the user's data folder)."""
         super().__init__(parent)
         self._path, self._folder = path, folder
         self.writer: SessionWriter | None = None
+        self.recording: Recording | None = None
         self.named = path is not None
         """Whether the user named the file in use."""
         self.failure = ""
         self._lock: QLockFile | None = None
         self._autosave: Path | None = None
+        self._moved.connect(self._on_moved)
 
     @property
     def folder(self) -> Path:
@@ -63,22 +69,55 @@ class Recorder(QObject):
         return self.writer
 
     def save_as(self, path: Path) -> None:
-        """Record into this file from now on, with all that this sitting has recorded; `saved` tells how it went."""
+        """Record into this file from now on, with all that this sitting has recorded; `saved` tells how it went.
+
+        Where recording had stopped, it goes on there, and what the old file lacks is entered from memory.
+        """
         writer = self.start()
         if writer is None:
-            self.saved.emit(str(path), self.failure)
-            return
-        if self.failure:
-            kept = f"what was written before stays in {writer.path}"
-            self.saved.emit(str(path), f"a part of the runs is missing ({self.failure.rstrip('.')}); {kept}")
-            return
+            self._begin_at(path)
+        else:
+            writer.move_to(path, lambda wrong: self._moved.emit(str(path), wrong or ""))
 
-        def done(wrong: str | None) -> None:
-            if wrong is None:
-                self.named, self.failure = True, ""
-            self.saved.emit(str(path), wrong or "")
+    def _on_moved(self, path: str, wrong: str) -> None:
+        """On this object's thread, as whatever posts rounds: none may come between the copy and what it lacks."""
+        assert self.writer is not None
+        if not wrong:
+            self.named = True
+            if self.writer.failure is not None:
+                self.failure = ""
+                self.writer.resume()
+                self._enter_anew()
+        self.saved.emit(path, wrong)
 
-        writer.move_to(path, done)
+    def _begin_at(self, path: Path) -> None:
+        """Nothing could be recorded so far: enter every run into a new file."""
+        before = path.with_name(f"{path.name}.before")
+        try:
+            if path.with_name(f"{path.name}-wal").exists():
+                raise SessionFileError(f"{path} is being recorded into by another program: choose another name")
+            if replaced := path.is_file():
+                os.replace(path, before)
+            try:
+                self.writer = SessionWriter(path, self._tell_failure)
+            except SessionFileError:
+                if replaced:
+                    os.replace(before, path)
+                raise
+            before.unlink(missing_ok=True)
+        except (OSError, SessionFileError) as error:
+            self.saved.emit(str(path), str(error))
+            return
+        self.named, self.failure = True, ""
+        if self.recording is not None:
+            self.recording.writer = self.writer
+        self._enter_anew()
+        self.saved.emit(str(path), "")
+
+    def _enter_anew(self) -> None:
+        if self.recording is not None and (lost := self.recording.repeat()):
+            self._autosave = None  # it may hold what was lost: not to be removed
+            self.lost.emit(lost)
 
     def close(self) -> None:
         """Write what waits; an autosave that became a named file is removed. May block for as long as a disk takes."""

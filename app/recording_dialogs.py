@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QDialog, QFileDialog, QMenu, QMessageBox, QWidget
 
 from app.dialogs.fork_dialog import ForkDialog
 from app.recorder import Unfinished, unfinished
+from app.run_titles import titles
 from app.session import Session
 from engine.forks import settings_before
 from engine.recording import RecordedRun
@@ -32,6 +33,7 @@ class RecordingDialogs(QObject):
         if session.recorder is not None:
             session.recorder.saved.connect(self._on_saved)
             session.recorder.failed.connect(self._on_failed)
+            session.recorder.lost.connect(self._on_lost)
 
     def open_recording(self) -> None:
         dialog = self._file_dialog("Open Recording")
@@ -79,6 +81,10 @@ class RecordingDialogs(QObject):
 
     def _on_failed(self, why: str) -> None:
         self._session.message.emit("notice", why)
+
+    def _on_lost(self, rounds: str) -> None:
+        text = f"Not everything could be saved: gone from memory and from the old file are {rounds}."
+        self._session.message.emit("error", f"{text} The new file holds their tokens and counters alone.")
 
     # Forks
 
@@ -153,24 +159,3 @@ class RecordingDialogs(QObject):
             self._session.open_recording(left[0].path)
         for one in left:
             one.settle()
-
-
-def titles(runs: list[RecordedRun]) -> list[tuple[str, RecordedRun]]:
-    """(one line, run) of each; a fork says where it came from."""
-    found = []
-    for number, run in enumerate(runs, 1):
-        title = title_of(number, run)
-        if run.parent is not None:
-            parent, at = run.parent
-            where = f"run {runs.index(parent) + 1}" if parent in runs else "another run"
-            title += f", forked from {where} before round {at}"
-        found.append((title, run))
-    return found
-
-
-def title_of(number: int, run: RecordedRun) -> str:
-    """One line for a run in a list."""
-    rule = run[len(run) - 1].rule if len(run) else "no rounds"
-    prompt = " ".join(run.header.prompt.split())
-    short = f"{prompt[:30]}…" if len(prompt) > 31 else prompt
-    return f"Run {number}: {rule}, {len(run.tokens)} tokens, seed {run.header.seed}, “{short}”"

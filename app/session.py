@@ -14,6 +14,7 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from app.headless.request import DEFAULT_PROMPT, TOY_PROMPT
 from app.jobs import Job, Steps
 from app.recorder import Recorder
+from app.samples import samples
 from app.view import View
 from app.worker import BUNDLED, EngineRoom, Fork, PairSummary, Worker
 from engine.breakpoints import Breakpoint, Hit
@@ -107,6 +108,7 @@ class Session(QObject):
     run_ended = Signal(object)
     check_changed = Signal()
     breakpoints_hit = Signal(object, object)
+    _mark_refused = Signal(str)
 
     def __init__(
         self,
@@ -118,6 +120,9 @@ class Session(QObject):
         self.recording = Recording()
         self.recorder = recorder
         """Keeps the runs in a file; None: they are kept in memory alone."""
+        if recorder is not None:
+            recorder.recording = self.recording
+        self._mark_refused.connect(self._on_noted)
         self.opened: list[OpenedSession] = []
         self.view = View(self)
         self.worker = Worker(engine, self)
@@ -389,15 +394,18 @@ class Session(QObject):
 
     def open_recording(self, path: Path) -> bool:
         """Show the last run of a recorded session; False, with a message, if it can't be read."""
+        is_sample = any(path == sample.path for sample in samples())
         try:
-            session = OpenedSession(path)
+            session = OpenedSession(path, "a sample stays as it comes" if is_sample else "")
         except SessionFileError as error:
             self.message.emit("error", f"The recording can't be opened: {error}.")
             return False
         self.opened.append(session)
-        for run in session.runs:
-            if run.damage is not None:
-                self.message.emit("notice", f"{path.name}: {run.damage}")
+        kept = f"Marks and notes in {path.name} are kept for this sitting only"
+        session.marks.on_refused = lambda why: self._mark_refused.emit(f"{kept}: {why}.")
+        for damage in (*session.damage, *(run.damage for run in session.runs)):
+            if damage is not None:
+                self.message.emit("notice", f"{path.name}: {damage}")
         self.view.show_run(session.runs[-1])
         return True
 

@@ -20,18 +20,22 @@ class FileMarks:
 
     Each is a transaction with the file's lock, after which the file is let go of: other programs may record into it.
     `on_refused` is called on that thread with the reason, once for each reason in a row: the mark is in memory alone.
+    `refused`: a reason why nothing is to be written at all. Raises OSError if there is no such file.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, refused: str = "") -> None:
         self.path = path
         self.on_refused: Callable[[str], None] = lambda why: None
-        self._file = os.stat(path)
+        self._file, self._refused = os.stat(path), refused
         self._jobs: queue.SimpleQueue[tuple[int, int, str | None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._said = ""
 
     def mark(self, run: int, number: int, note: str | None) -> None:
         """Mark a round of a run of the file, or take its mark away (None); returns at once."""
+        if self._refused:
+            self._tell(self._refused)
+            return
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="draftscope-marks", daemon=True)
             self._thread.start()
@@ -54,6 +58,9 @@ class FileMarks:
             except Exception as error:  # a fault of ours must not end the thread in silence
                 log.exception("a mark couldn't be written")
                 why = str(error)
-            if why and why != self._said:
-                self.on_refused(why)
-            self._said = why
+            self._tell(why)
+
+    def _tell(self, why: str) -> None:
+        if why and why != self._said:
+            self.on_refused(why)
+        self._said = why

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from engine.alternatives import Alternatives
 from engine.columns import COLUMNS, Columns, row_of
+from engine.drafter_kinds import parse_drafter
 from engine.evidence import AcceptIdentity, Meter, Meters, why_no_proposal_meter
 from engine.file_marks import FileMarks
 from engine.filed_rounds import FiledRounds, weight
@@ -41,6 +42,8 @@ class RecordedRun:
         self.end: RunEnd | None = None
         self.statistics = Statistics()
         self.tokens: list[int] = []
+        self.drafter = header.settings.drafter
+        """The drafter in force behind the last round: it may change in a run."""
         self.first_drift: int | None = None
         self.meters = Meters()
         self.identity = AcceptIdentity()
@@ -71,6 +74,7 @@ class RecordedRun:
         count = len(self._rounds)
         if record.index != count:
             raise ValueError(f"round {record.index} came where round {count} was expected")
+        self.drafter = record.changed.get("drafter", self.drafter)
         self._meter(record)
         row = row_of(record) | {
             "first_token": len(self.tokens),
@@ -155,6 +159,7 @@ class RecordedRun:
         """What the meters and counters have added up, JSON-ready."""
         return {
             "statistics": self.statistics.state(),
+            "drafter": self.drafter,
             "first_drift": self.first_drift,
             "losslessness": self.meters.losslessness.state(),
             "proposal": self.meters.proposal.state(),
@@ -180,8 +185,8 @@ class RecordedRun:
 
     def why_no_proposal_meter(self, rule: str) -> str | None:
         """Why the proposal meter says nothing about this run's drafter under a rule, or None where it applies."""
-        settings = self.header.settings
-        return why_no_proposal_meter(rule, settings.drafter != "no-q", settings.one_hot_q)
+        settings = self.header.settings.with_live({"drafter": self.drafter})
+        return why_no_proposal_meter(rule, settings.reports_q, settings.one_hot_q)
 
     def ledger(self, index: int, known: tuple[int, Ledger] | None = None) -> Ledger:
         """What both caches held behind round `index`; -1: behind the prompt.
@@ -342,6 +347,11 @@ def _restore(run: RecordedRun, state: dict[str, Any] | None, curves: tuple[bytes
         if not counts_agree(run.statistics, run._columns):
             raise ValueError("they aren't those of the rounds")
 
+    def drafter() -> None:
+        named = state.get("drafter", run.drafter)
+        parse_drafter(named)
+        run.drafter = named
+
     def meter(name: str) -> Callable[[], None]:
         one: Meter = getattr(run.meters, name)
         return lambda: one.restore(state[name], np.frombuffer(curves_of[name], "<f4"))
@@ -362,6 +372,7 @@ def _restore(run: RecordedRun, state: dict[str, Any] | None, curves: tuple[bytes
     ]
     for name, kind, words in others:
         part(partial(_restore_part, getattr(run, name), state, name), anew(run, name, kind), f"{words} is left out")
+    part(drafter, lambda: None, "the drafter last in use is taken to be the first one")
     drifting = np.flatnonzero(run._columns["drift"])
     run.first_drift = int(drifting[0]) if drifting.size else None
     return [f"What it had added up is damaged: {'; '.join(damage)}"] if damage else []
@@ -374,15 +385,14 @@ def _restore_part(part: Any, state: dict[str, Any], name: str) -> None:
 class OpenedSession:
     """A recorded session, opened to be looked at: its `runs`, oldest first, and where they forked from.
 
-    `marks` writes marks and notes on its rounds into the file; None for `keep_marks` False: they stay in memory.
+    `marks` writes marks and notes on its rounds into the file, unless `no_marks` says why they stay in memory.
     `damage`: runs that couldn't be read at all, in sentences. Raises SessionFileError if the file can't be read, or has
     no runs. It must be used on the thread that opened it.
     """
 
-    def __init__(self, path: Path, keep_marks: bool = True) -> None:
+    def __init__(self, path: Path, no_marks: str = "") -> None:
         self.path = path
         self._reader = SessionReader(path)
-        self.marks: FileMarks | None = None
         try:
             with self._reader.snapshot():
                 self.stored = self._reader.runs()
@@ -390,22 +400,23 @@ class OpenedSession:
                     raise SessionFileError(f"{path} has no runs")
                 self.runs = [stored_run(self._reader, stored, patient=True) for stored in self.stored]
             self.damage = tuple(self._reader.left_out)
-            if keep_marks:
-                self.marks = FileMarks(path)
-                for stored, run in zip(self.stored, self.runs, strict=True):
-                    run._file_marks = self.marks, stored.id
+            self.marks = FileMarks(path, no_marks)
+            for stored, run in zip(self.stored, self.runs, strict=True):
+                run._file_marks = self.marks, stored.id
             by_id = {stored.id: run for stored, run in zip(self.stored, self.runs, strict=True)}
             for stored, run in zip(self.stored, self.runs, strict=True):
                 if stored.parent in by_id and stored.fork_round is not None:
                     run.parent = by_id[stored.parent], stored.fork_round
+        except OSError as error:
+            self._reader.close()
+            raise SessionFileError(f"{path} can't be read: {error.strerror}") from error
         except BaseException:
             self._reader.close()
             raise
 
     def close(self) -> None:
         """Old rounds can't be read any more; marks that wait are written first."""
-        if self.marks is not None:
-            self.marks.close()
+        self.marks.close()
         self._reader.close()
 
 

@@ -304,7 +304,12 @@ class SessionWriter:
         beside = job.path.with_name(job.path.name + ".part")
         try:
             if job.path.exists() and os.path.samefile(job.path, self.path):
-                raise SessionFileError(f"{job.path} is the file in use: choose another name")
+                if self.failure is None:
+                    raise SessionFileError(f"{job.path} is the file in use: choose another name")
+                _same_file(self.path, file)
+                self._committed = _rounds_in(connection, self._committed)  # the disk may have room again
+                job.done(None)
+                return connection, file
             if job.path.with_name(f"{job.path.name}-wal").exists():
                 raise SessionFileError(f"{job.path} is being recorded into by another program: choose another name")
             if job.path.exists() and not job.path.is_file():

@@ -26,8 +26,8 @@ class NoteEditor(QDialog):
         self.edit.selectAll()
         self.edit.installEventFilter(self)
         about = QLabel(
-            "The note marks the round. It is kept in the recording of a run made in this window; in a recording that "
-            "was opened, until that is closed. Ctrl+Enter takes it."
+            "The note marks the round. It is kept in the recording, also in one that was opened, unless that file "
+            "can't be written to. Ctrl+Enter takes it."
         )
         about.setTextFormat(Qt.TextFormat.PlainText)
         about.setWordWrap(True)
