@@ -8,7 +8,7 @@ import logging
 import sys
 from pathlib import Path
 
-HEADLESS = ("run", "ab", "bench", "lab", "show", "export", "compare")
+HEADLESS = ("run", "ab", "bench", "lab", "show", "export", "compare", "models")
 
 _DESCRIPTION = "See what a drafter proposed, what the target kept, and why."
 _EPILOG = """\
@@ -20,6 +20,7 @@ without a window (each has its own --help):
   draftscope show     print what a recorded session holds
   draftscope export   write it as JSON lines, CSV, a summary or a web page
   draftscope compare  lay two recorded runs side by side
+  draftscope models   list the models on this machine, or describe one
 
 examples:
   draftscope                                 the start page

@@ -16,7 +16,6 @@ from app.headless.request import DEFAULT_PROMPT, RunError, UserError
 from app.headless.terminal import say
 from engine.settings import (
     CHAIN_ORDERS,
-    DRAFTERS,
     KV_BITS,
     KV_GROUPS,
     MAIN_REWINDS,
@@ -228,7 +227,13 @@ def run_parser() -> argparse.ArgumentParser:
         "and syncs of its own (default: 0, never)",
     )
     group.add_argument("--rule", default="auto", metavar="ID", help=f"{', '.join(RULE_CHOICES)} (default: auto)")
-    group.add_argument("--drafter", default="sample", metavar="KIND", help=f"{', '.join(DRAFTERS)} (default: sample)")
+    group.add_argument(
+        "--drafter",
+        default="sample",
+        metavar="KIND[:ARGUMENT][,PICK]",
+        help="what drafts: sample, greedy or no-q (the draft model, by its pick), prompt-lookup[:N][,one-hot], "
+        "dropped:FIRST-LAST, requantized[:BITS[:GROUP[:MODULES]]] or self, made of the target (default: sample)",
+    )
     for name, kind, metavar in (
         ("temp", number, "T"),
         ("top-k", whole, "N"),
@@ -421,6 +426,17 @@ def compare_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def models_parser() -> argparse.ArgumentParser:
+    """The options of `draftscope models`."""
+    parser = _command(
+        "models",
+        "List the models on this machine: the bundled pair and the Hugging Face cache; or describe one, unloaded.",
+        "Exit code: 0, 2 for a model that can't be read. Uses no network.",
+    )
+    parser.add_argument("model", metavar="MODEL", nargs="?", help="a folder, a .gguf file, or an id in that cache")
+    return parser
+
+
 PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "run": run_parser,
     "ab": ab_parser,
@@ -429,6 +445,7 @@ PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "show": show_parser,
     "export": export_parser,
     "compare": compare_parser,
+    "models": models_parser,
 }
 
 

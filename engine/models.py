@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.resources
 import importlib.util
 import os
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from engine.gguf import read_gguf
 from engine.gguf_model import build_network
 from engine.gguf_tokenizer import gguf_end_ids, load_gguf_tokenizer
 from engine.hub import download_model as download_model
+from engine.local_models import bundled_folders
 from engine.model_files import LoadError, Progress, in_short, report
 from engine.model_summary import check_fits, describe_source
 from engine.rounds import ModelInfo
@@ -181,7 +181,7 @@ def _display_name(folder: Path) -> str:
     parts = folder.parts
     if len(parts) > 2 and parts[-2] == "snapshots" and parts[-3].startswith("models--"):
         return parts[-3].removeprefix("models--").replace("--", "/")
-    if folder in _bundled_folders():
+    if folder in bundled_folders():
         return f"bundled {folder.name}"
     return folder.name.removesuffix(model_files.GGUF_SUFFIX)
 
@@ -326,14 +326,9 @@ def load_pair(
     return Pair(first, second, first.notices + second.notices + check_pair(first, second))
 
 
-def _bundled_folders() -> tuple[Path, Path]:
-    models = Path(str(importlib.resources.files("resources"))) / "models"
-    return models / "target", models / "draft"
-
-
 def bundled_pair_folders() -> tuple[Path, Path]:
     """(target, draft): folders of the pair that comes with the program; raises LoadError if they aren't there."""
-    for folder in (folders := _bundled_folders()):
+    for folder in (folders := bundled_folders()):
         if not folder.is_dir():
             raise LoadError(f"The bundled pair is not in this installation: {folder} is missing.")
     return folders
