@@ -29,7 +29,7 @@ from app.jobs import Job, Steps
 from app.labs.compare_charts import CompareCharts
 from app.labs.compare_data import Compared, Shown, Source, compare_steps, list_steps, opener
 from app.labs.compare_stream import StreamPair
-from app.labs.compare_words import counter_cells, first_lines, is_beyond_noise, report, settings_lines, test_text
+from app.labs.compare_words import counter_cells, first_lines, is_beyond_noise, report, settings_lines, written_test
 from app.panels.chips import chip_styles
 from app.panels.help_button import HelpButton
 from app.panels.rows_table import Cell, Column, Row, RowsTable
@@ -443,7 +443,7 @@ class CompareWindow(QDialog):
 
     def _state_text(self, reason: str | None) -> str:
         if self._failure:
-            return f"It can't be compared. {self._failure}."
+            return f"It can't be compared. {self._failure.rstrip('.')}."
         if self.busy:
             return "Reading the file…" if self._listing is not None else "Comparing…"
         if reason is not None and self._compared is None:
@@ -484,7 +484,7 @@ class CompareWindow(QDialog):
         self.tests.setAccessibleDescription(" ".join(lines))
         self.tests.tokens.set_vocabulary(shown.vocabularies[0])
         texts = shown.vocabularies[0].text_of
-        rows = [test_row(name, side, shown) for name, side in sides]
+        rows = [side_row(name, side, shown) for name, side in sides]
         self.tests.set_rows(len(rows), rows.__getitem__, texts)
 
     def _show_counters(self, shown: Compared | None) -> None:
@@ -599,7 +599,7 @@ def warning_lines(shown: Compared) -> list[str]:
     return [*(f"▲ {text}" for text in own), general]
 
 
-def test_row(name: str, side: Side, shown: Compared) -> Row:
+def side_row(name: str, side: Side, shown: Compared) -> Row:
     """One side of the first difference."""
     draft, styles = side.draft, chip_styles(theme.current())
     vocabulary = shown.vocabularies["AB".index(name)]
@@ -615,7 +615,7 @@ def test_row(name: str, side: Side, shown: Compared) -> Row:
         Cell(side.rule),
         Cell("nothing", "text2", mono=False) if draft is None else Cell(str(draft.token), token=draft.token, lead=5),
         *(Cell(probability(None if draft is None else value)) for value in _numbers(side)),
-        Cell(test_text(side, vocabulary)),
+        Cell(written_test(side, vocabulary)),
         fate,
         Cell(str(side.emitted.token), token=side.emitted.token, lead=5),
         Cell(source.label, mono=False, glyph=source.glyph),

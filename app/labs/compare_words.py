@@ -84,7 +84,7 @@ def counter_cells(counter: Counter) -> tuple[str, ...]:
     )
 
 
-def test_text(side: Side, vocabulary: Vocabulary) -> str:
+def written_test(side: Side, vocabulary: Vocabulary) -> str:
     """The test at the first difference, written out."""
     draft = side.draft
     if draft is None:
