@@ -312,7 +312,7 @@ def stored_run(reader: SessionReader, stored: StoredRun, patient: bool = False) 
         return run.unreadable(number, error)
 
     run._rounds = FiledRounds(
-        lambda number: reader.round(stored.id, number), lambda: count, count, stand_in if patient else None
+        lambda number: reader.round(stored.id, number), lambda: len(run), count, stand_in if patient else None
     )
     run.end = stored.end
     return run
