@@ -9,6 +9,7 @@ from PySide6.QtGui import QAction, QActionGroup
 from PySide6.QtWidgets import QDialog, QFileDialog, QMenu, QMessageBox, QWidget
 
 from app.dialogs.fork_dialog import ForkDialog
+from app.panels.trial_text import ForkWish
 from app.recorder import Unfinished, unfinished
 from app.run_titles import titles
 from app.session import Session
@@ -89,6 +90,10 @@ class RecordingDialogs(QObject):
     # Forks
 
     def fork(self) -> None:
+        self.fork_with(None)
+
+    def fork_with(self, wish: ForkWish | None) -> None:
+        """The fork dialog, filled in with what a trial came to."""
         view = self._session.view
         record, run = view.round, view.run
         if record is None or run is None:
@@ -101,6 +106,8 @@ class RecordingDialogs(QObject):
             self._session.message.emit("error", f"The run can't be forked: {error}.")
             return
         dialog = ForkDialog(before, record, view.position, self._window)
+        if wish is not None:
+            dialog.suggest(wish.rule, wish.temperature, wish.decree, wish.position)
         dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         dialog.accepted.connect(lambda: self._session.fork(run, at, dialog.settings(), dialog.forced()))
         self._keep(dialog)

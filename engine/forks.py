@@ -56,11 +56,32 @@ def fork_note(at: int, before: Settings, after: Settings, forced: Forced | None)
 
 def told_changes(notices: Iterable[str]) -> str:
     """What the last `fork_note` among a run's notices says was changed: `temperature 0.7 → 1`; "" without a note."""
+    told = _last_note(notices)
+    return "" if told is None else told[1]
+
+
+def temperature_before(notices: Iterable[str], index: int) -> float | None:
+    """The temperature that round `index` of a fork was made at, if its last `fork_note` says that it was another one.
+
+    The rounds before the fork were made by the run that it came from, with that one's settings.
+    """
+    told = _last_note(notices)
+    if told is None or index >= told[0]:
+        return None
+    found = re.search(r"(?:^|, )temperature (\S+) → ", told[1])
+    try:
+        return None if found is None else float(found.group(1))
+    except ValueError:
+        return None
+
+
+def _last_note(notices: Iterable[str]) -> tuple[int, str] | None:
+    """(round, changes)."""
     notes = [found for notice in notices if (found := _NOTE.fullmatch(notice)) is not None]
-    return notes[-1].group(1) if notes else ""
+    return (int(notes[-1].group(1)), notes[-1].group(2)) if notes else None
 
 
-_NOTE = re.compile(r"Forked before round \d+: (.*)\.", re.DOTALL)
+_NOTE = re.compile(r"Forked before round (\d{1,9}): (.*)\.", re.DOTALL)
 
 
 def _value(value: Any) -> str:

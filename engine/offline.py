@@ -109,7 +109,7 @@ def what_if(
         raise SettingsError("temperature: the target's sampler was greedy, whose p says nothing of other temperatures")
     if not 0 <= position < record.k:
         raise SettingsError(f"position: expected one of the {record.k} drafts of the round, got {position}")
-    if not record.distributions:
+    if len(record.distributions) <= position:
         raise SettingsError("the round was recorded without its distributions")
     draft, seen = record.drafts[position], record.distributions[position]
     found = np.flatnonzero(seen.ids == draft.token)
@@ -138,6 +138,8 @@ def _decide(case: _Case) -> WhatIf:
         if case.u is not None:
             product = np.float32(case.u) * np.float32(q_d)
             threshold, accepted = float(product), bool(p_d > 0 and product <= p_d)
+        else:
+            accepted = _told(case, rule)
     elif rule == "argmax-vs-argmax":
         match = int(case.seen.ids[int(np.argmax(p))])
         accepted, probability = match == case.draft.token, float(match == case.draft.token)
@@ -185,17 +187,21 @@ def _replacement(case: _Case) -> tuple[Floats, float, str | None]:
     return weights / np.float32(total), beyond / total, why
 
 
+def _told(case: _Case, rule: str) -> bool | None:
+    """What Diagnostics found out of a rule's test at the position, with the round's own draws; None if it didn't."""
+    seen = case.record.counterfactual
+    kept = None if seen is None or not case.is_as_drawn else seen.accepted(rule)
+    return None if kept is None or case.position > kept else case.position < kept
+
+
 def _fresh(case: _Case) -> int | None:
     """The fresh draw from p at the position, where the record tells it: it is one and the same under every rule."""
-    if not case.is_as_drawn:
-        return None
-    seen = case.record.counterfactual
-    if case.record.rule in _SAMPLER_MATCH and case.draft.match is not None:
+    if case.is_as_drawn and case.record.rule in _SAMPLER_MATCH and case.draft.match is not None:
         return case.draft.match
-    kept = None if seen is None else seen.accepted("sampler-match")
-    if seen is None or kept is None or case.position > kept:
+    is_draft, seen = _told(case, "sampler-match"), case.record.counterfactual
+    if is_draft is None or seen is None:
         return None
-    return case.draft.token if case.position < kept else seen.token("sampler-match")
+    return case.draft.token if is_draft else seen.token("sampler-match")
 
 
 def _token(case: _Case, accepted: bool | None, match: int | None) -> int | None:
@@ -210,11 +216,11 @@ def _token(case: _Case, accepted: bool | None, match: int | None) -> int | None:
         return None
     if case.rule == "resample-from-p":
         return _fresh(case)
-    record, seen = case.record, case.record.counterfactual
+    record = case.record
     if record.rule == "stochastic" and not record.forced and record.rejected_at == case.position:
         return next((e.token for e in record.emitted if e.position == case.position), None)
-    if seen is not None and seen.accepted("stochastic") == case.position:
-        return seen.token("stochastic")
+    if _told(case, "stochastic") is False and record.counterfactual is not None:
+        return record.counterfactual.token("stochastic")
     return None
 
 
@@ -229,7 +235,7 @@ def _tempered(values: Floats, ratio: float) -> tuple[Floats, float]:
     if ratio == 1:
         return values, rest
     every = np.append(values.astype(np.float64), rest)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(every) / ratio
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()

@@ -86,6 +86,16 @@ class ForkDialog(QDialog):
         layout.addWidget(buttons)
         self.setMinimumWidth(theme.em() * 28)
 
+    def suggest(self, rule: str | None, temperature: float | None, decree: str | None, position: int) -> None:
+        """Fill in what a trial came to; None: nothing of it. `position` (from 0) is the decree's."""
+        if rule is not None:
+            self.fields["rule"].set_value(rule)
+        if temperature is not None:
+            self.fields["temperature"].set_value(temperature)
+        if decree is not None:
+            self.decree.set_value(decree)
+            self.position.set_value(position + 1)
+
     def settings(self) -> Settings:
         """The fork's settings. Raises SettingsError."""
         values = {name: field.value() for name, field in self.fields.items()}

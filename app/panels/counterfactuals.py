@@ -1,4 +1,7 @@
-"""What if: the round under the cursor under every rule, with the same random draws, and the whole run added up."""
+"""What if: the round under the cursor under every rule, with the same random draws, and the whole run added up.
+
+Its second page tries the test at the cursor with another u, temperature or rule.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from app.format import plural, probability, rate, visible_text
 from app.panels.chips import TokenPainter, colour, draw_glyph, glyph_size, plain_tip
 from app.panels.help_button import HelpButton
 from app.panels.need_diagnostics import NeedDiagnostics
-from app.panels.title_controls import CopiesTable, Table, draw_sentence, shelve
+from app.panels.title_controls import CopiesTable, Segments, Table, draw_sentence, shelve
+from app.panels.trial import TrialPage
 from app.panels.what_if_text import (
     FORMULAS,
     RuleRow,
@@ -39,6 +43,9 @@ NOT_LOSSLESS = "not lossless, wrong on purpose"
 NO_FORMULA = "no formula"
 PAGE = "what-if.md"
 PAD, GAP = 8, 10
+RULES, TRIAL = 0, 1
+"""The pages."""
+
 SIDE_BY_SIDE = 56
 """From so many em on, the round and the run stand side by side."""
 
@@ -395,25 +402,39 @@ def spoken(shown: Shown) -> str:
 
 
 class CounterfactualsPanel(CopiesTable):
-    """A round under every rule and what each is worth over the run, with one sentence of advice.
+    """A round under every rule and what each is worth over the run, with one sentence of advice; and the trial.
 
-    Signals: `title_changed`; `help_wanted` (a page); `change_wanted` (live settings to set).
+    Signals: `title_changed`; `help_wanted` (a page); `change_wanted` (live settings); `fork_wanted` (a ForkWish).
     """
 
     title_changed = Signal()
     help_wanted = Signal(str)
     change_wanted = Signal(dict)
+    fork_wanted = Signal(object)
 
     def __init__(self, view: View, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._view, self._context = view, ""
+        self._pages = Segments(
+            "What if",
+            ("rules", "trial"),
+            (
+                "The round under every rule with the same draws, and the whole run added up",
+                "The test at the cursor again, with another u, temperature or rule",
+            ),
+        )
+        self._pages.chosen.connect(self.show_page)
+        self.trial = TrialPage(view, self)
+        self.trial.hide()
+        self.trial.changed.connect(self._tell_title)
+        self.trial.fork_wanted.connect(self.fork_wanted)
         self.setObjectName("what-if")
         self.setAccessibleName("What if")
         self._needed = NeedDiagnostics(NEEDS, self)
         self._needed.wanted.connect(self._want_diagnostics)
         self._help = HelpButton(PAGE, "what the other rules would have done")
         self._help.wanted.connect(self.help_wanted)
-        shelve(self, self._help)
+        shelve(self, self._pages, self._help)
         self._scroll = QScrollArea(self)
         self._scroll.setFrameShape(QFrame.Shape.NoFrame)
         self._scroll.setWidgetResizable(True)
@@ -424,6 +445,7 @@ class CounterfactualsPanel(CopiesTable):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.addWidget(self._scroll)
+        column.addWidget(self.trial)
         view.run_changed.connect(self._on_run_changed)
         view.join(self, self._refresh)
         theme.notifier.changed.connect(self._on_theme)
@@ -436,12 +458,26 @@ class CounterfactualsPanel(CopiesTable):
         return "What if"
 
     def title_context(self) -> str:
-        """The position, and what the two tables are."""
+        """The position, and what the two tables are, or what is tried."""
         return self._context
 
     def title_widgets(self) -> list[QWidget]:
-        """The button that opens the help page."""
-        return [self._help]
+        """The choice of the page, and the button that opens the help."""
+        return [self._pages, self._help]
+
+    def page(self) -> int:
+        """The page shown: RULES or TRIAL."""
+        return self._pages.current()
+
+    def show_page(self, page: int) -> None:
+        """Show another page."""
+        self._pages.set_current(page)
+        self.trial.setVisible(page == TRIAL)
+        self._refresh()
+
+    def set_fork_reason(self, reason: str | None) -> None:
+        """Why no fork can be made now, None if one can."""
+        self.trial.set_fork_reason(reason)
 
     def set_diagnostics(self, on: bool) -> None:
         """Whether the next round brings what this panel needs."""
@@ -451,6 +487,7 @@ class CounterfactualsPanel(CopiesTable):
         """Use other colours."""
         self.sheet.tokens.restyle(colours)
         self.sheet.update()
+        self.trial.restyle()
 
     def _on_theme(self) -> None:
         self.restyle(theme.current())
@@ -462,6 +499,8 @@ class CounterfactualsPanel(CopiesTable):
         return QSize(theme.em() * 18, 5 * theme.line_height())
 
     def table(self) -> Table:
+        if self.page() == TRIAL:
+            return self.trial.table()
         return what_if_table(self._view.run, self._view.round, self._view.position)
 
     def shown(self) -> Shown | None:
@@ -490,10 +529,16 @@ class CounterfactualsPanel(CopiesTable):
     def paintEvent(self, event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.fillRect(self.rect(), colour(theme.current().base))
-        if self._scroll.isHidden() and self._needed.isHidden():
+        if self._scroll.isHidden() and self._needed.isHidden() and self.trial.isHidden():
             draw_sentence(painter, self, EMPTY)
 
     def _refresh(self) -> None:
+        if self.page() == TRIAL:
+            self._needed.hide()
+            self._scroll.hide()
+            self.trial.refresh()
+            self._tell_title()
+            return
         run, record = self._view.run, self._view.round
         shown, needs = None, False
         if run is not None and record is not None:
@@ -502,13 +547,20 @@ class CounterfactualsPanel(CopiesTable):
         self._needed.setVisible(needs)
         self._scroll.setVisible(shown is not None)
         context = "" if shown is None else f"{shown.place} under every rule, with the same draws; below, the whole run"
-        if context != self._context:
-            self._context = context
-            self.title_changed.emit()
+        self._set_context(context)
         self.setAccessibleDescription("" if shown is None else spoken(shown))
         if self.isVisible():
             self.sheet.show_it(shown, run.header.settings.num_draft_tokens if run is not None else 0)
             self.update()
+
+    def _tell_title(self) -> None:
+        if self.page() == TRIAL:
+            self._set_context(self.trial.words())
+
+    def _set_context(self, context: str) -> None:
+        if context != self._context:
+            self._context = context
+            self.title_changed.emit()
 
     def _read(self, record: Round) -> Shown | None:
         run = self._view.run
