@@ -408,10 +408,18 @@ def export_parser() -> argparse.ArgumentParser:
 
     parser = _command("export", "Write a recorded session for other programs.", _READING, with_json=False)
     parser.add_argument("file", metavar="FILE", help="a session file, such as run --record writes")
-    parser.add_argument("--format", required=True, choices=FORMATS, help="html: one round, with --round")
+    parser.add_argument(
+        "--format",
+        required=True,
+        choices=(*FORMATS, "png", "svg"),
+        help="html: one round, with --round; png, svg: a chart of one run",
+    )
     parser.add_argument("--run", type=whole, metavar="N", help="one run (default: all)")
     parser.add_argument("--round", type=whole, metavar="N", help="one round, from 0 (default: all)")
     parser.add_argument("--full", action="store_true", help="with jsonl: the largest probabilities of each position")
+    charts = ("acceptance", "positions", "kv", "timeline")
+    parser.add_argument("--chart", choices=charts, help="with png, svg: which one (default: acceptance)")
+    parser.add_argument("--theme", choices=("light", "dark"), help="with png, svg: its colours (default: light)")
     parser.add_argument("--output", metavar="FILE", help="where to (default: standard output)")
     return parser
 

@@ -26,7 +26,7 @@ from app.fields import (
 from app.format import visible_string
 from app.headless.request import prompt_problem
 from app.model_choice import NOTHING, OTHER, TOY, Chosen, ModelBox, current_models
-from app.more_settings import MoreSettings
+from app.more_settings import Field, MoreSettings
 from app.next_rule import is_reference
 from app.pace import PaceSlider
 from app.session import Session
@@ -37,7 +37,7 @@ from engine.settings import LIVE_FIELDS, MAX_SEED, REWINDS, SamplerSettings, Set
 
 _SAMPLER = tuple(f.name for f in dataclasses.fields(SamplerSettings))
 _TOGGLES = ("stochastic", "kill_switch", "diagnostics")
-_LIVE_CHOICES = ("rewind", "main_rewind", "rule")
+_LIVE_CHOICES = ("rewind", "main_rewind", "rule", "drafter")
 _TIGHTEST = (ICON, ICON, True, True)
 _DRAFT = ("temperature", "top_k", "top_p", "min_p")
 
@@ -135,7 +135,7 @@ class Controls(QWidget):
 
     def _make_fields(self) -> None:
         off = {"off": 0}
-        self.fields: dict[str, NumberField | TextField | ChoiceField] = {
+        self.fields: dict[str, Field] = {
             "num_draft_tokens": NumberField(
                 "k",
                 "Tokens drafted in a round; 0: plain decoding",
@@ -405,7 +405,8 @@ class Controls(QWidget):
     def _on_live_choice(self) -> None:
         if self._filling:
             return
-        live = {name: self.fields[name].value() for name in _LIVE_CHOICES}
+        fit = [name for name in _LIVE_CHOICES if self.fields[name].problem() is None]
+        live = {name: self.fields[name].value() for name in fit}
         changed = {name: value for name, value in live.items() if value != getattr(self._session.settings, name)}
         self._after_edit()
         if changed:

@@ -40,7 +40,7 @@ def number_text(value: float) -> str:
     return text.removesuffix(".0")
 
 
-class _Marked:
+class Marked:
     """What every field with text shares: it reads its value, and shows in place what is wrong with it."""
 
     def _set_up(self, label: str, about: str) -> None:
@@ -75,7 +75,7 @@ class _Marked:
         self.setToolTip("\n".join(lines))  # type: ignore[attr-defined]
 
 
-class NumberField(QAbstractSpinBox, _Marked):
+class NumberField(QAbstractSpinBox, Marked):
     """A whole or decimal number with step arrows; `words` are names for values, such as "off" for 0."""
 
     edited = Signal()
@@ -168,7 +168,7 @@ class NumberField(QAbstractSpinBox, _Marked):
         self.edited.emit()
 
 
-class TextField(QLineEdit, _Marked):
+class TextField(QLineEdit, Marked):
     """One line that `read` turns into a value and `write` back into text."""
 
     edited = Signal()
@@ -207,7 +207,7 @@ class TextField(QLineEdit, _Marked):
         self.edited.emit()
 
 
-class ChoiceField(QComboBox, _Marked):
+class ChoiceField(QComboBox, Marked):
     """One of a few named values; a compact field is as wide as the one chosen, not as the longest."""
 
     edited = Signal()

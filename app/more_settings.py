@@ -7,6 +7,7 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QCheckBox, QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from app import theme
+from app.drafter_field import DrafterField
 from app.fields import (
     ChoiceField,
     NumberField,
@@ -19,9 +20,9 @@ from app.fields import (
     write_stop,
 )
 from app.next_rule import is_reference
-from engine.settings import CHAIN_ORDERS, DRAFTERS, MAIN_REWINDS, RULE_CHOICES
+from engine.settings import CHAIN_ORDERS, MAIN_REWINDS, RULE_CHOICES
 
-Field = NumberField | TextField | ChoiceField
+Field = NumberField | TextField | ChoiceField | DrafterField
 
 
 def _rules() -> list[tuple[str, str]]:
@@ -173,10 +174,9 @@ class MoreSettings(QWidget):
             field = NumberField(label, about, sampler_check(name), **options)  # type: ignore[arg-type]
             return self._keep(f"draft.{name}", field)
 
-        kind = ChoiceField("drafter", "sample: draws from q; greedy: takes the argmax; no-q: reports no q", DRAFTERS)
         off = {"words": {"off": 0}}
         return [
-            ("kind", [self._keep("drafter", kind)]),
+            ("kind", [self._keep("drafter", DrafterField())]),
             ("", [self.as_target]),
             (
                 "T, top-k",

@@ -20,7 +20,7 @@ def next_rule(settings: Settings) -> tuple[str, str]:
             greedy_target=settings.sampler.is_greedy,
             stochastic=settings.stochastic,
             kill_switch=settings.kill_switch,
-            reports_q=settings.drafter != "no-q",
+            reports_q=settings.reports_q,
             asked=settings.rule,
             one_hot_q=settings.one_hot_q,
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import reprlib
 from collections.abc import Sequence
 
 from engine.cache_layers import kv_quantization, why_not_quantizable
+from engine.drafting import draft_network, drafts_at_all
 from engine.models import LanguageModel, Pair
 from engine.rounds import ModelInfo, RunHeader
 from engine.settings import Settings, SettingsError
@@ -37,16 +39,19 @@ def prompt_ids(target: LanguageModel, prompt: str | Sequence[int]) -> list[int]:
 def notices_of(pair: Pair, settings: Settings) -> list[str]:
     """What isn't what was asked, in plain sentences."""
     found = []
-    draft, vocab_size = pair.draft, pair.target.vocab_size
-    if draft is None:
+    draft, vocab_size = draft_network(pair, settings.drafter), pair.target.vocab_size
+    if not drafts_at_all(pair, settings.drafter):
         found.append("No draft model: plain decoding, nothing is speculated.")
     elif settings.num_draft_tokens == 0:
-        found.append(f"k is 0: plain decoding, the draft model {draft.info.name} isn't used.")
-    elif draft.context_length is not None and draft.context_length < (pair.target.context_length or 0):
+        unused = f"the draft model {draft.info.name}" if draft is not None else settings.drafter_kind.kind.title
+        found.append(f"k is 0: plain decoding, {unused} isn't used.")
+    elif draft is not None and (draft.context_length or math.inf) < (pair.target.context_length or 0):
         found.append(
             f"The draft's context ({draft.context_length}) is shorter than the target's "
             f"({pair.target.context_length}): past it, plain decoding goes on."
         )
+    if draft is not None and draft is not pair.draft:
+        found += draft.notices
     for sampler, who in ((settings.sampler, "target"), (settings.drafting, "draft")):
         if sampler.top_k >= vocab_size:
             found.append(f"top-k {sampler.top_k} has no effect on the {who}: the vocabulary is {vocab_size}.")
@@ -59,7 +64,7 @@ def check_kv_quantization(pair: Pair, settings: Settings) -> None:
     Tries it on both models, on the thread that loaded them.
     """
     wanted = kv_quantization(settings)
-    for who, model in (("target", pair.target), ("draft", pair.draft)):
+    for who, model in (("target", pair.target), ("draft", draft_network(pair, settings.drafter))):
         if wanted is None or model is None:
             continue
         network = model.network
@@ -73,8 +78,10 @@ def check_kv_quantization(pair: Pair, settings: Settings) -> None:
 
 def check_models(pair: Pair, header: RunHeader) -> None:
     """Raise PromptError if the run was recorded with other models than these."""
-    ours = (pair.target.info, None if pair.draft is None else pair.draft.info)
-    for who, info, recorded in zip(("target", "draft"), ours, (header.target, header.draft), strict=True):
+    models: list[tuple[str, ModelInfo | None, ModelInfo | None]] = [("target", pair.target.info, header.target)]
+    if header.settings.drafter_kind.kind.network == "draft":  # others are made of the target, or need no model
+        models.append(("draft", pair.draft.info if pair.draft is not None else None, header.draft))
+    for who, info, recorded in models:
         if (info and _identity(info)) != (recorded and _identity(recorded)):
             raise PromptError(
                 f"the run was recorded with the {who} {recorded.name if recorded else 'model left out'}: "

@@ -146,6 +146,7 @@ class Checker:
 
     def __init__(self, header: RunHeader) -> None:
         self._header = header
+        self._settings = header.settings
         self._meters = Meters()
         # Coordinates that no meter has taken yet: evidence costs more than all else here, and is seldom asked for.
         self._u_ratio, self._u_p, self._u_proposal = array("f"), array("f"), array("f")
@@ -157,6 +158,8 @@ class Checker:
         """Take the next round; gives the enabled breakpoints that it meets, if any."""
         before, rate = self._before, self._rate
         self._before = record
+        if record.changed:
+            self._settings = self._settings.with_live(record.changed)
         self._tests.extend(draft.fate == "accepted" for draft in record.drafts if draft.fate != "ignored")
         self._rate = sum(self._tests) / ROLLING if len(self._tests) == ROLLING else None
         enabled = [point for point in breakpoints if point.enabled]
@@ -170,13 +173,13 @@ class Checker:
         return Hit(record.index, met) if met else None
 
     def _take_coordinates(self, record: Round) -> None:
-        found, settings = record.coordinates, self._header.settings
+        found, settings = record.coordinates, self._settings
         if found is None:
             return
         emitted = len(record.emitted)
         self._u_ratio.extend(found.u_ratio[:emitted].tolist())
         self._u_p.extend(found.u_p[:emitted].tolist())
-        asked = why_no_proposal_meter(record.rule, settings.drafter != "no-q", settings.one_hot_q) is None
+        asked = why_no_proposal_meter(record.rule, settings.reports_q, settings.one_hot_q) is None
         if asked and found.u_proposal is not None:
             self._u_proposal.extend(found.u_proposal.tolist())
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
+from typing import Any
 
 PICKS = ("sample", "greedy", "no-q")
 LOOKUP_PICKS = ("no-q", "one-hot")
@@ -115,6 +116,8 @@ def parse_drafter(text: str) -> Drafter:
     asked = _SHORT.get(text.strip(), text.strip())
     head, comma, pick = asked.partition(",")
     name, colon, argument = head.partition(":")
+    if name in _SHORT:
+        raise DrafterError(f"{name} takes no argument, got {asked!r}")
     if name in _UNBUILT:
         raise DrafterError(
             f"{name}: {_UNBUILT[name]} is a kind of drafter that this version can't build ({_known()}), "
@@ -149,19 +152,19 @@ def _number(text: str, what: str, least: int, most: int) -> int:
     return int(text)
 
 
-def _lookup_argument(text: str) -> tuple[dict[str, int | str], str]:
+def _lookup_argument(text: str) -> tuple[dict[str, Any], str]:
     ngram = _number(text, "prompt-lookup", 1, MAX_NGRAM)
     return {"ngram": ngram}, str(ngram)
 
 
-def _dropped_argument(text: str) -> tuple[dict[str, int | str], str]:
+def _dropped_argument(text: str) -> tuple[dict[str, Any], str]:
     first, dash, last = text.partition("-")
     low = _number(first, "dropped, first layer", 0, 99_999)
     high = _number(last, "dropped, last layer", low, 99_999) if dash else low
     return {"first": low, "last": high}, f"{low}-{high}"
 
 
-def _requantized_argument(text: str) -> tuple[dict[str, int | str], str]:
+def _requantized_argument(text: str) -> tuple[dict[str, Any], str]:
     parts = text.split(":")
     if len(parts) > 3:
         raise DrafterError(f"requantized: expected BITS[:GROUP[:MODULES]], got {text!r}")

@@ -37,31 +37,49 @@ def no_proposal() -> Proposal:
     return Proposal(mx.zeros((0,), dtype=mx.uint32), None, None, None)
 
 
-class ModelDrafter:
-    """A draft model with sampler settings and a cache of its own.
+class Drafter(Protocol):
+    """What proposes tokens. A drafter without a network has no `model` and no `cache`, and owes nothing."""
 
-    Kinds: `sample` draws from q; `greedy` takes the argmax, so its q is one-hot; `no-q` draws but reports no q.
+    settings: SamplerSettings
+    reports_q: bool
+
+    @property
+    def model(self) -> LanguageModel | None: ...
+
+    @property
+    def cache(self) -> Cache | None: ...
+
+    def propose(self, context: Sequence[int], owed: int, k: int, prefix: mx.array | None, keys: RoundKeys) -> Proposal:
+        """Draft at most k >= 1 tokens behind `context`, of which the cache lacks the last and `owed` before it.
+
+        `prefix`: the history that penalties count.
+        """
+
+
+class ModelDrafter:
+    """A network with sampler settings and a cache of its own.
+
+    Picks: `sample` draws from q; `greedy` takes the argmax, so its q is one-hot; `no-q` draws but reports no q.
     """
 
-    def __init__(self, model: LanguageModel, kind: str, settings: SamplerSettings, cache: Cache | None = None) -> None:
-        self.model, self.kind = model, kind
-        self.settings = dataclasses.replace(settings, temperature=0.0) if kind == "greedy" else settings
-        self.reports_q = kind != "no-q"
-        self.cache = Cache(model) if cache is None else cache
+    def __init__(self, model: LanguageModel, pick: str, settings: SamplerSettings, cache: Cache) -> None:
+        self.model, self.cache = model, cache
+        self.settings = dataclasses.replace(settings, temperature=0.0) if pick == "greedy" else settings
+        self.reports_q = pick != "no-q"
 
     def forward(self, ids: mx.array) -> mx.array:
         """Logits (1, V) behind the last of ids (n,); the cache grows by n."""
         return self.cache.forward(ids)[:, -1, :]
 
-    def propose(self, pending: Sequence[int], k: int, prefix: mx.array | None, keys: RoundKeys) -> Proposal:
-        """Draft k >= 1 tokens behind `pending`: the owed tokens and y. `prefix`: history for the penalties."""
+    def propose(self, context: Sequence[int], owed: int, k: int, prefix: mx.array | None, keys: RoundKeys) -> Proposal:
+        """Draft k tokens; the first pass takes the owed tokens and y."""
         settings = self.settings
         tokens: list[mx.array] = []
         rows: list[mx.array] = []
         processed: list[mx.array] = []
         log_weights: list[mx.array] = []
         coins = keys.uniforms(DRAFT_XTC, k) if xtc_active(settings) else None
-        ids = mx.array(list(pending), dtype=mx.uint32)
+        ids = mx.array(list(context[len(context) - 1 - owed :]), dtype=mx.uint32)
         for position in range(k):
             logits = self.forward(ids)
             coin = None if coins is None else coins[position : position + 1]

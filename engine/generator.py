@@ -21,7 +21,8 @@ from engine.cache_layers import kv_quantization
 from engine.caches import Cache, CacheError, broken_law, rewind
 from engine.counterfactuals import counterfactuals
 from engine.diagnostics import Host, Observation, distributions, observe
-from engine.drafters import ModelDrafter, Proposal, no_proposal
+from engine.drafters import Proposal, no_proposal
+from engine.drafting import draft_network, drafts_at_all, make_drafter
 from engine.emission import TextSoFar, keep_emitted
 from engine.forcing import force
 from engine.forks import Forced
@@ -71,7 +72,7 @@ class SpeculativeGenerator:
             settings = dataclasses.replace(settings, kill_switch=True)
         settings.sampler.check_vocabulary(pair.target.vocab_size)
         settings.drafting.check_vocabulary(pair.target.vocab_size)
-        check_size(settings, pair.target.vocab_size, pair.draft is not None)
+        check_size(settings, pair.target.vocab_size, drafts_at_all(pair, settings.drafter))
         check_kv_quantization(pair, settings)
         self.pair, self.settings = pair, settings
         self.statistics = Statistics()
@@ -84,6 +85,7 @@ class SpeculativeGenerator:
         self._changes: dict[str, Any] = {}
         self._limit = settings.max_tokens
         self._ending: tuple[str, str] | None = None
+        draft_network(pair, settings.drafter)  # made now, so that it is refused now
         self.rule, _ = self._decide_rule()
 
     # Commands
@@ -100,16 +102,15 @@ class SpeculativeGenerator:
         self._text = TextSoFar(target.vocabulary, settings.stop)
         self._seed = secrets.randbits(63) if settings.seed is None else settings.seed
         self._main = self._cache_of(target)
-        draft = self.pair.draft
-        self._drafter = (
-            None if draft is None else ModelDrafter(draft, settings.drafter, settings.drafting, self._cache_of(draft))
-        )
+        self._drafting = settings.drafter
+        self._drafter = make_drafter(self.pair, settings, self._cache_of)
+        draft = None if self._drafter is None else self._drafter.model
         self.rule, _ = self._decide_rule()
         self.header = RunHeader(
             run_id=0,
             target=target.info,
             draft=draft.info if draft is not None else None,
-            drafter=settings.drafter if draft is not None else "none",
+            drafter=settings.drafter if self._drafter is not None else "none",
             vocabulary=target.vocabulary,
             prompt=prompt,
             prompt_tokens=tuple(ids),
@@ -136,14 +137,14 @@ class SpeculativeGenerator:
 
     def _cache_notices(self) -> list[str]:
         caches = [("target", self._main)]
-        if self._drafter is not None:
-            caches.append(("draft", self._drafter.cache))
+        if self._draft_cache is not None:
+            caches.append(("draft", self._draft_cache))
         return [notice for who, cache in caches if (notice := cache.notice(who)) is not None]
 
     def _describe_caches(self) -> RunHeader:
         """The header, with the caches as they are once they hold something."""
         assert self.header is not None
-        draft = () if self._drafter is None else self._drafter.cache.describe()
+        draft = () if self._draft_cache is None else self._draft_cache.describe()
         self.header = dataclasses.replace(self.header, main_layers=self._main.describe(), draft_layers=draft)
         return self.header
 
@@ -164,8 +165,10 @@ class SpeculativeGenerator:
         check_models(self.pair, header)
         if forced is not None and forced.token is not None and not 0 <= forced.token < self.pair.target.vocab_size:
             raise SettingsError(f"forced: expected a token id below {self.pair.target.vocab_size}, got {forced.token}")
-        if self.settings.seed is None:
-            self.settings = dataclasses.replace(self.settings, seed=header.seed)
+        seed = header.seed if self.settings.seed is None else self.settings.seed
+        # Another drafter takes over behind the repeated rounds, by a change like any other.
+        wanted, first = self.settings.drafter, header.settings.drafter
+        self.settings = dataclasses.replace(self.settings, seed=seed, drafter=first)
         self._begin(list(header.prompt_tokens), header.prompt)
         self._prefill(self._prompt[:-1], None)
         made = self._describe_caches()
@@ -177,12 +180,14 @@ class SpeculativeGenerator:
         if self._limit != -1:
             self._limit = max(self._limit, len(self.tokens) + 1)
         self._forced = forced
+        self._changes["drafter"] = wanted
         return made
 
     def change(self, **live: Any) -> None:
-        """Change live settings (`engine.settings.LIVE_FIELDS`) from the next round on."""
+        """Change live settings (`engine.settings.LIVE_FIELDS`) from the next round on. Raises SettingsError."""
         settings = self.settings.with_live({**self._changes, **live})
         self._decide_rule(settings)
+        draft_network(self.pair, settings.drafter)
         self._changes |= live
 
     def cancel(self) -> None:
@@ -200,9 +205,8 @@ class SpeculativeGenerator:
         started, before = time.perf_counter(), self.check_syncs
         context = [*self._prompt, *self.tokens]
         main = self._largest_difference(self.pair.target, self._main, context, context[-1:])
-        drafter = self._drafter
-        draft = None
-        if drafter is not None:
+        draft, drafter = None, self._drafter
+        if drafter is not None and drafter.model is not None and drafter.cache is not None:
             draft = self._largest_difference(drafter.model, drafter.cache, context, self._pending(context))
         return ContentCheck(self._index - 1, main, draft, self.check_syncs - before, time.perf_counter() - started)
 
@@ -247,14 +251,17 @@ class SpeculativeGenerator:
         rule, reason = self._decide_rule()
         self.rule = rule
         keys = RoundKeys(self._seed, self._index)
-        k = self._draft_count()
         context = [*self._prompt, *self.tokens]
+        draft_refed = self._change_drafter(context)
+        k = self._draft_count()
         main_refed = self._repair(self._main, self._main_rewind, context[:-1])
         main_start = self._main.position
         self._main.remember(k + 1)
-        draft_refed, draft_start = self._ready_draft(context, k)
+        repaired, draft_start = self._ready_draft(context, k)
+        draft_refed += repaired
         try:
             proposal = self._draft(context, k, keys)
+            k = proposal.tokens.shape[0]
             clock.append(time.perf_counter())
             verdict, observation, weights = self._verify(context, rule, proposal, keys)
             host = self._sync(verdict, proposal, observation, weights)
@@ -262,8 +269,8 @@ class SpeculativeGenerator:
             self._check_logits(host, k)
         except BaseException:
             self._main.return_to(main_start)
-            if self._drafter:
-                self._drafter.cache.return_to(draft_start)
+            if self._draft_cache is not None:
+                self._draft_cache.return_to(draft_start)
             raise
         drafted, count = host["drafted"].tolist(), int(host["count"])
         self._hold(context, drafted)
@@ -306,7 +313,7 @@ class SpeculativeGenerator:
     def _draft(self, context: list[int], k: int, keys: RoundKeys) -> Proposal:
         if k == 0 or self._drafter is None:
             return no_proposal()
-        return self._drafter.propose(self._pending(context), k, self._history(context, self._drafter.settings), keys)
+        return self._drafter.propose(context, self._owed, k, self._history(context, self._drafter.settings), keys)
 
     def _verify(
         self, context: list[int], rule: Rule, proposal: Proposal, keys: RoundKeys
@@ -365,7 +372,9 @@ class SpeculativeGenerator:
         """Refuse to show or emit anything that came from a row nothing can be drawn from."""
         before = len(self.tokens)
         for who, rows in (("draft", k), ("target", int(host["count"]) + 1)):
-            bad = unusable(host[f"{who}_sums"][:rows].tolist(), host[f"{who}_maxima"][:rows].tolist()) if rows else []
+            if not rows or f"{who}_sums" not in host:  # nothing was drawn from drafts that were looked up
+                continue
+            bad = unusable(host[f"{who}_sums"][:rows].tolist(), host[f"{who}_maxima"][:rows].tolist())
             if any(bad):
                 raise RoundError(f"non-finite logits at step {before + bad.index(True)} ({who})")
 
@@ -399,14 +408,16 @@ class SpeculativeGenerator:
         self, committed: list[int], k: int, accepted: int, emitted: int, start: int, refed: int
     ) -> CachePositions | None:
         """Bring the draft cache back to the accepted prefix but what is owed to it; None without a drafter."""
-        if self._drafter is None:
+        cache = self._draft_cache
+        if cache is None:
+            self._debt = 0
             return None
         how, lawful = self._draft_rewind, draft_trim(k, emitted) if k else 0
         asked = how.trim(Outcome(k, accepted, emitted, lawful, self._previous_trims[1])) if k else 0
         self._previous_trims = (self._previous_trims[0], lawful)
         self._debt = next_debt(self._debt, k, emitted)
         expected = len(committed) - 1 - self._debt
-        positions = rewind(self._drafter.cache, how, asked, start, committed, expected, refed)
+        positions = rewind(cache, how, asked, start, committed, expected, refed)
         if k:
             self._hold_to_the_law("draft", how, positions)
         return positions
@@ -434,7 +445,7 @@ class SpeculativeGenerator:
             greedy_target=settings.sampler.is_greedy,
             stochastic=settings.stochastic,
             kill_switch=settings.kill_switch,
-            reports_q=self.pair.draft is not None and settings.drafter != "no-q",
+            reports_q=settings.reports_q and drafts_at_all(self.pair, settings.drafter),
             one_hot_q=settings.one_hot_q,
             asked=settings.rule,
         )
@@ -463,7 +474,7 @@ class SpeculativeGenerator:
             k = min(k, self._limit - len(self.tokens))
         if (room := self.pair.target.context_length) is not None:
             k = min(k, room - held)
-        if (room := self._drafter.model.context_length) is not None:
+        if self._drafter.model is not None and (room := self._drafter.model.context_length) is not None:
             k = min(k, room - held + 1)
         return max(k, 0)
 
@@ -472,7 +483,7 @@ class SpeculativeGenerator:
         held = len(self._prompt) + len(self.tokens)
         if room is None or held <= room:
             return False
-        draft = self.pair.draft
+        draft = None if self._drafter is None else self._drafter.model
         other = f", the draft's {draft.context_length}" if draft is not None else ""
         self._finish("length", f"The context is full: the target's holds {room} tokens{other}; {held} are in use.")
         return True
@@ -493,17 +504,41 @@ class SpeculativeGenerator:
 
     def _pending(self, context: list[int]) -> list[int]:
         """What the next draft pass is fed: the owed tokens, unless a fault forgets them, and y."""
-        owed = self._debt if self._draft_rewind.feeds_debt else 0
-        return context[len(context) - 1 - owed :]
+        return context[len(context) - 1 - self._owed :]
+
+    @property
+    def _owed(self) -> int:
+        return self._debt if self._draft_rewind.feeds_debt else 0
+
+    @property
+    def _draft_cache(self) -> Cache | None:
+        return None if self._drafter is None else self._drafter.cache
 
     def _ready_draft(self, context: list[int], k: int) -> tuple[int, int]:
         """(tokens fed anew, where the draft cache then stands), before a round with k drafts."""
-        if self._drafter is None:
+        cache, held = self._draft_cache, context[: len(context) - 1 - self._debt]
+        if cache is None:
             return 0, 0
-        cache, held = self._drafter.cache, context[: len(context) - 1 - self._debt]
         refed = self._repair(cache, self._draft_rewind, held) if k else 0
         cache.remember(len(self._pending(context)) + k - 1)
         return refed, cache.position
+
+    def _change_drafter(self, context: list[int]) -> int:
+        """Put the drafter that was asked for in the place of another, and feed its cache; how many tokens it took."""
+        if self._drafting == self.settings.drafter:
+            return 0
+        self._put_drafter()
+        if (cache := self._draft_cache) is None:
+            return 0
+        held = context[: len(context) - 1 - self._debt]
+        for _ in cache.feed(held):
+            pass
+        return len(held)
+
+    def _put_drafter(self) -> None:
+        self._drafting = self.settings.drafter
+        self._drafter = make_drafter(self.pair, self.settings, self._cache_of)
+        log.info("drafter in use: %s, chosen", self._drafting)
 
     def _repair(self, cache: Cache, how: Rewind, held: list[int]) -> int:
         """Feed a cache anew from where a fault, now off, left it wrong; a prefill, with syncs of its own."""
@@ -518,15 +553,16 @@ class SpeculativeGenerator:
     def _hold(self, context: list[int], drafted: list[int]) -> None:
         """Enter a round's passes into both ledgers."""
         self._main.hold([context[-1], *drafted])
-        if self._drafter is not None and drafted:
-            self._drafter.cache.hold([*self._pending(context), *drafted[:-1]])
+        if self._draft_cache is not None and drafted:
+            self._draft_cache.hold([*self._pending(context), *drafted[:-1]])
 
     def _largest_difference(self, model: LanguageModel, cache: Cache, context: list[int], pending: list[int]) -> float:
         """Between the logits behind `context` from this cache, fed with `pending`, and from a fresh one."""
         fresh = self._cache_of(model)
-        self.check_syncs += self._refill(fresh, context[:-1], cache.quantized_at) + 1
         with cache.lent(len(pending)):
             in_use = cache.forward(mx.array(pending, dtype=mx.uint32))[0, -1]
+            quantized_at = cache.quantized_at
+        self.check_syncs += self._refill(fresh, context[:-1], quantized_at) + 1
         anew = fresh.forward(mx.array(context[-1:], dtype=mx.uint32))[0, -1]
         # What both rule out with -inf doesn't differ.
         gap = mx.where(in_use == anew, 0, mx.abs(in_use.astype(mx.float32) - anew.astype(mx.float32)))
@@ -544,7 +580,7 @@ class SpeculativeGenerator:
 
     def _prefill(self, ids: list[int], progress: Callable[[int, int], bool] | None) -> bool:
         """Read the prompt into both caches, chunk by chunk; False if it was cancelled."""
-        caches = [self._main] if self._drafter is None else [self._main, self._drafter.cache]
+        caches = [self._main] if self._draft_cache is None else [self._main, self._draft_cache]
         done, total = 0, len(ids) * len(caches)
         for cache in caches:
             for fed in cache.feed(ids):
@@ -558,10 +594,13 @@ class SpeculativeGenerator:
         context = [*self._prompt, *self.tokens]
         self._feed_anew(self._main, record.main_cache, context)
         repeat_main(self._main, context, record)
-        if self._drafter is not None and record.draft_cache is not None:
-            self._feed_anew(self._drafter.cache, record.draft_cache, context)
-            repeat_draft(self._drafter.cache, context, record)
-            self._drafter.cache.evaluate()
+        if "drafter" in record.changed:
+            self.settings = dataclasses.replace(self.settings, drafter=record.changed["drafter"])
+            self._put_drafter()
+        if self._draft_cache is not None and record.draft_cache is not None:
+            self._feed_anew(self._draft_cache, record.draft_cache, context)
+            repeat_draft(self._draft_cache, context, record)
+            self._draft_cache.evaluate()
         self._main.evaluate()
         for token in (e.token for e in record.emitted):
             self.tokens.append(token)

@@ -21,9 +21,9 @@ def round_bytes(settings: Settings, vocab_size: int, has_draft: bool = True) -> 
     p = q = 0
     if settings.diagnostics or settings.sampler.is_greedy:
         p = _stages(settings.sampler, vocab_size)
-    if settings.drafter != "no-q":
+    if settings.reports_q:
         drafting = settings.drafting
-        if settings.drafter == "greedy":
+        if settings.drafter_kind.one_hot_q:
             drafting = dataclasses.replace(drafting, temperature=0.0)
         q = 2 + (_stages(drafting, vocab_size) if settings.diagnostics or drafting.is_greedy else 0)
     return _NUMBER * vocab_size * (k * (2 + p + q) + 2 + p)

@@ -9,13 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine.settings import DRAFTERS, RULE_CHOICES, SamplerSettings, Settings
+from engine.drafter_kinds import DrafterError, parse_drafter
+from engine.settings import RULE_CHOICES, SamplerSettings, Settings
 from engine.switches import diagnostics_from_environment, stochastic_from_environment
 
 DEFAULT_PROMPT = "It is a truth universally acknowledged, that"
 TOY_PROMPT = "the cat sat on"
-
-_UNBUILT_DRAFTERS = ("mtp", "dflash")
 
 SAMPLER_OPTIONS = (
     "temperature",
@@ -103,19 +102,12 @@ def switches(options: argparse.Namespace) -> dict[str, bool]:
 
 
 def drafter_kind(text: str) -> str:
-    """The drafter asked for as KIND[:ARG]. Raises UserError for one that isn't built here."""
-    kind, separator, argument = text.partition(":")
-    built = f"built are {', '.join(DRAFTERS)}"
-    if kind in _UNBUILT_DRAFTERS:
-        raise UserError(
-            f"--drafter: {kind} is a kind of drafter that this version can't build ({built}), "
-            "and none is put in its place"
-        )
-    if kind not in DRAFTERS:
-        raise UserError(f"--drafter: {kind!r} is no kind of drafter known here ({built})")
-    if separator:
-        raise UserError(f"--drafter: {kind} takes no argument, got {argument!r}")
-    return kind
+    """The drafter asked for as KIND[:ARGUMENT][,PICK]. Raises UserError for one that isn't built here."""
+    try:
+        parse_drafter(text)
+    except DrafterError as error:
+        raise UserError(f"--drafter: {error}") from error
+    return text.strip()
 
 
 def rule_choice(text: str) -> str:

@@ -68,7 +68,7 @@ def why_none(run: RecordedRun, record: Round) -> str:
         return f"Round {record.index} drafted nothing, so there is nothing to test."
     if record.rule == "greedy-argmax":
         return "Not applicable: the target's sampler is greedy, so no rule but argmax has anything to draw."
-    if run.header.settings.drafter == "no-q":
+    if record.distributions and record.distributions[0].q is None:
         return "The drafter reports no q, so the other rules can't be tried."
     return ""
 

@@ -16,6 +16,7 @@ from pytestqt.qtbot import QtBot
 from app import theme
 from app.actions import make_actions
 from app.controls import Controls
+from app.drafter_field import DrafterField
 from app.fields import ChoiceField, NumberField, TextField, read_seed, read_stop
 from app.model_choice import TOY, Chosen
 from app.pace import STEPS, pace_text
@@ -54,7 +55,6 @@ CHOSEN = {
     "main_rewind": "no-trim",
     "rule": "sampler-match",
     "chain_order": "mlx-lm",
-    "drafter": "greedy",
 }
 
 
@@ -121,6 +121,25 @@ def test_a_chosen_field_changes_its_own_setting_and_no_other(window: Bench, name
     assert window.session.settings == after
 
 
+def test_the_drafter_is_picked_or_typed_and_told_once_it_is_whole(qtbot: QtBot, window: Bench) -> None:
+    before = window.controls.settings()
+    window.actions_by_name["more"].trigger()
+    field = window.controls.fields["drafter"]
+    assert isinstance(field, DrafterField)
+    field.lineEdit().selectAll()
+    qtbot.keyClicks(field.lineEdit(), "requantized:")
+    assert field.problem() is not None
+    assert window.session.settings == before, "half a name is no drafter yet"
+    qtbot.keyClicks(field.lineEdit(), "3")
+    qtbot.keyClick(field.lineEdit(), Qt.Key.Key_Return)
+    assert field.problem() is None
+    assert _changed(before, window.session.settings) == {"drafter"}
+    assert window.session.settings.drafter == "requantized:3"
+    field.setCurrentIndex(field.findText("greedy"))
+    field.activated.emit(field.currentIndex())
+    assert window.session.settings.drafter == "greedy"
+
+
 @pytest.mark.parametrize("name", ["stochastic", "kill_switch", "diagnostics"])
 def test_a_toggle_changes_its_own_setting_by_click_and_by_menu(qtbot: QtBot, window: Bench, name: str) -> None:
     before = window.controls.settings()
@@ -166,7 +185,7 @@ def test_no_setting_is_without_a_control(window: Bench) -> None:
     own.add("record")  # the window always records
     names = {f.name for kind in (Settings, SamplerSettings) for f in dataclasses.fields(kind)}
     assert names - own == {name for name in window.controls.fields if "." not in name}
-    assert set(TYPED) | set(CHOSEN) == names - own
+    assert set(TYPED) | set(CHOSEN) | {"drafter"} == names - own
 
 
 def test_settings_go_in_and_come_out_the_same(window: Bench) -> None:

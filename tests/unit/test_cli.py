@@ -185,7 +185,7 @@ def test_records_are_made_only_for_what_shows_them() -> None:
 
 @pytest.mark.parametrize("kind", ["mtp", "dflash", "dflash:some/folder"])
 def test_a_drafter_that_is_not_built_is_refused_in_words(kind: str) -> None:
-    with pytest.raises(UserError, match=r"can't build.*sample, greedy, no-q.*none is put in its place"):
+    with pytest.raises(UserError, match=r"can't build.*sample, greedy and no-q.*none is put in its place"):
         settings("--drafter", kind)
 
 

@@ -50,7 +50,6 @@ def test_a_sampler_setting_out_of_range_is_refused_by_name(name: str, values: li
         ("num_draft_tokens", [-1, 1.5, True]),
         ("max_tokens", [0, -2, 1.5]),
         ("seed", [-1, MAX_SEED + 1, 1.5, "7"]),
-        ("drafter", ["mtp", "dflash", ""]),
         ("rewind", ["", "legacy"]),
         ("prefill_chunk", [0, -1]),
         ("top_n", [0]),
