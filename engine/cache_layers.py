@@ -74,6 +74,9 @@ def refused_caches(cache: Iterable[Any]) -> list[str]:
     for layer in cache:
         for part in parts_of(layer):
             name = type(part).__name__
+            if getattr(part, "keep", 0):
+                reason = f"it keeps its first {part.keep} tokens, which passes over several tokens don't see"
+                refused[f"{name} ({reason})"] = None
             missing = [what for what in ("state", "is_trimmable") if not hasattr(part, what)]
             if missing:
                 refused[f"{name} (it has no {' and no '.join(missing)})"] = None

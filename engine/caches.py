@@ -152,10 +152,13 @@ class Cache:
     def lent(self, ahead: int) -> Iterator[None]:
         """What is fed inside, at most `ahead` tokens, leaves no trace."""
         stands, before = self.position, self._snapshot
+        layers, quantized_at = list(self.layers), self.quantized_at
         self.remember(ahead)
         try:
             yield
         finally:
+            if self.quantized_at != quantized_at:  # the dense ones were left as they were
+                self.layers, self.quantized_at, self._count = layers, quantized_at, stands
             self.return_to(stands)
             self._snapshot = before
 
@@ -228,6 +231,8 @@ class Cache:
     def _drop_held(self, keep: int) -> None:
         del self.held[max(keep, 0) :]
         self._matched = min(self._matched, len(self.held))
+        if self.quantized_at is not None:  # what comes again is computed anew
+            self.quantized_at = min(self.quantized_at, len(self.held))
         if self._snapshot is not None and self._snapshot.position > len(self.held):
             self._snapshot = None
 
