@@ -271,6 +271,14 @@ ACTIONS = (
         ("Ctrl+Shift+C",),
     ),
     ActionSpec(
+        "try_test",
+        "Try Another u, Temperature or Rule",
+        "Analyze",
+        "The test under the cursor again, with another accept draw, temperature or rule; alters no record",
+        ("Ctrl+Shift+T",),
+        needs="navigate",
+    ),
+    ActionSpec(
         "fault_lab",
         "Fault Lab",
         "Analyze",

@@ -26,6 +26,7 @@ from app.controls import Controls
 from app.dialogs.help_viewer import help_pages
 from app.dock_title import DockTitle
 from app.dropped import WindowDrops
+from app.following import Following
 from app.labs.faults import FaultLabPanel
 from app.layout import Arrangement
 from app.messages import MessageLog, Toast
@@ -37,7 +38,7 @@ from app.panels.banner import Banner
 from app.panels.breakpoints import BreakpointsPanel
 from app.panels.cache_layers import CacheLayersPanel
 from app.panels.cache_ledger import CacheLedgerPanel
-from app.panels.counterfactuals import CounterfactualsPanel
+from app.panels.counterfactuals import TRIAL, CounterfactualsPanel
 from app.panels.distributions import DistributionsPanel
 from app.panels.invariants import InvariantsPanel
 from app.panels.kv_positions import KvPositionsPanel
@@ -132,6 +133,7 @@ class MainWindow(QMainWindow):
         self.toast = Toast(self)
         self._make_menus()
         self.drops = WindowDrops(self)
+        self.following = Following(session, self)
         self._connect()
         room = self.screen().availableSize()
         self.resize(QSize(theme.em() * 110, theme.line_height() * 56).boundedTo(room))
@@ -250,6 +252,8 @@ class MainWindow(QMainWindow):
         page.change_wanted.connect(self._change)
         page.open_sample.connect(self.session.open_recording)
         page.open_recording.connect(self.recordings.open_recording)
+        self.following.changed.connect(self._refresh_banner)
+        self.following.said.connect(self.toast.show_message)
         self.drops.recording.connect(self.session.open_recording)
         self.drops.model.connect(self._on_model_dropped)
         self.drops.refused.connect(self.dialogs.show_error)
@@ -289,6 +293,7 @@ class MainWindow(QMainWindow):
         assert isinstance(timeline, TimelinePanel)
         timeline.follow_runs(self.session.siblings)
         timeline.room_changed.connect(self._on_room)
+        self._what_if().fork_wanted.connect(self.recordings.fork_with)
         self._show_workspace()
 
     def _on_model_dropped(self, path: Path) -> None:
@@ -326,6 +331,7 @@ class MainWindow(QMainWindow):
             if spec.name == "run" and self.session.can("continue") is None:
                 reason = None
             set_possible(self.actions_by_name[spec.name], reason)
+        self._what_if().set_fork_reason(self.session.can("fork"))
         for dock in self.docks.values():
             dock.toggleViewAction().setEnabled(not self._is_starting)
             dock.toggleViewAction().setToolTip("Panels come with the first round." if self._is_starting else "")
@@ -341,7 +347,7 @@ class MainWindow(QMainWindow):
         self.actions_by_name["live"].setChecked(self.session.view.live and self.session.view.run is not None)
 
     def _refresh_banner(self) -> None:
-        self.banner.show_notices(notices(self.session))
+        self.banner.show_notices([*notices(self.session), *self.following.notices()])
 
     def _restyle(self) -> None:
         restyle(self.actions_by_name)
@@ -402,6 +408,11 @@ class MainWindow(QMainWindow):
         self.arrangement.start(self.store.docks(self.arrangement.workspace.id))
         self.docks["rounds"].widget().setFocus()
         self.refresh()
+
+    def _what_if(self) -> CounterfactualsPanel:
+        panel = self.docks["what-if"].widget()
+        assert isinstance(panel, CounterfactualsPanel)
+        return panel
 
     def _on_room(self) -> None:
         self.arrangement.follow()
@@ -569,6 +580,13 @@ class MainWindow(QMainWindow):
         rounds.raise_()
         rounds.widget().focus_filter()  # type: ignore[attr-defined]
 
+    def _do_try_test(self) -> None:
+        panel = self._what_if()
+        panel.show_page(TRIAL)
+        self.docks["what-if"].show()
+        self.docks["what-if"].raise_()
+        panel.trial.coin.setFocus()
+
     def _do_fault_lab(self) -> None:
         self.docks["faults"].show()
         self.docks["faults"].raise_()
@@ -601,6 +619,7 @@ class MainWindow(QMainWindow):
         self.close()
 
     def closeEvent(self, event: QCloseEvent) -> None:
+        self.following.close()
         self.arrangement.close()
         self.store.save_layout(self.saveGeometry(), self.arrangement.kept(), self.arrangement.workspace.id)
         self.dialogs.close_all()
