@@ -19,135 +19,18 @@ from model_folders import (
     LLAMA,
     byte_level_tokenizer,
     edit_json,
-    network_of,
     sentencepiece_tokenizer,
     write_folder,
     write_json,
 )
 
 from engine.backend import is_cpu, mx, tree_flatten
-from engine.hub import HUB_PATTERNS, download_model
-from engine.model_files import LoadCancelledError, LoadError, looks_like_hub_id
+from engine.model_files import LoadCancelledError, LoadError
 from engine.models import (
     bundled_pair_folders,
     load_model_folder,
     load_pair,
-    refused_caches,
 )
-
-SHARED = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "vocab_size": 64}
-KV = {**SHARED, "num_hidden_layers": 2, "num_key_value_heads": 2, "rms_norm_eps": 1e-5, "head_dim": 16}
-
-ARCHITECTURES: dict[str, tuple[dict[str, Any], list[str]]] = {
-    "llama": (KV, []),
-    "qwen3": (
-        {**KV, "max_position_embeddings": 512, "rope_theta": 10000.0, "tie_word_embeddings": True},
-        [],
-    ),
-    "gemma3_text": (
-        {
-            **KV,
-            "num_hidden_layers": 6,
-            "sliding_window": 16,
-            "sliding_window_pattern": 3,
-            "query_pre_attn_scalar": 16,
-            "rope_global_base_freq": 1000000.0,
-            "rope_local_base_freq": 10000.0,
-        },
-        ["RotatingKVCache"],
-    ),
-    "mamba2": (
-        {
-            "num_heads": 4,
-            "head_dim": 16,
-            "vocab_size": 64,
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "state_size": 16,
-            "num_hidden_layers": 2,
-            "layer_norm_epsilon": 1e-5,
-            "conv_kernel": 4,
-            "n_groups": 1,
-            "use_bias": False,
-            "use_conv_bias": True,
-            "tie_word_embeddings": True,
-            "time_step_limit": [0.0, 100.0],
-            "time_step_rank": "auto",
-            "ssm_state_size": 16,
-            "max_position_embeddings": 512,
-        },
-        ["ArraysCache"],
-    ),
-    "mamba": (
-        {
-            "vocab_size": 64,
-            "hidden_size": 32,
-            "intermediate_size": 64,
-            "state_size": 16,
-            "num_hidden_layers": 2,
-            "conv_kernel": 4,
-            "use_bias": False,
-            "use_conv_bias": True,
-            "time_step_rank": 4,
-        },
-        ["ArraysCache"],
-    ),
-    "qwen3_next": (
-        {
-            **KV,
-            "num_hidden_layers": 4,
-            "linear_num_value_heads": 4,
-            "linear_num_key_heads": 2,
-            "linear_key_head_dim": 16,
-            "linear_value_head_dim": 16,
-            "linear_conv_kernel_dim": 4,
-            "num_experts": 4,
-            "num_experts_per_tok": 2,
-            "decoder_sparse_step": 1,
-            "shared_expert_intermediate_size": 64,
-            "mlp_only_layers": [],
-            "moe_intermediate_size": 64,
-            "rope_theta": 10000.0,
-            "partial_rotary_factor": 0.5,
-            "max_position_embeddings": 512,
-            "norm_topk_prob": True,
-            "tie_word_embeddings": True,
-            "attention_bias": False,
-            "full_attention_interval": 2,
-        },
-        ["ArraysCache"],
-    ),
-    "recurrent_gemma": (
-        {
-            **SHARED,
-            "attention_bias": False,
-            "conv1d_width": 4,
-            "logits_soft_cap": 30.0,
-            "num_hidden_layers": 3,
-            "num_key_value_heads": 1,
-            "rms_norm_eps": 1e-5,
-            "rope_theta": 10000.0,
-            "attention_window_size": 16,
-            "block_types": ["recurrent", "recurrent", "attention"],
-        },
-        ["ArraysCache", "RotatingKVCache"],
-    ),
-    "rwkv7": (
-        {
-            "vocab_size": 64,
-            "hidden_size": 64,
-            "intermediate_size": 128,
-            "norm_eps": 1e-5,
-            "head_dim": 16,
-            "num_hidden_layers": 2,
-            "a_low_rank_dim": 8,
-            "v_low_rank_dim": 8,
-            "gate_low_rank_dim": 8,
-            "decay_low_rank_dim": 8,
-        },
-        ["ArraysCache"],
-    ),
-}
 
 
 @pytest.fixture(scope="module")
@@ -352,32 +235,6 @@ def test_tokenizers_that_are_not_there(folder: Path) -> None:
     assert load_model_folder(folder).info.name == "tiny"
 
 
-@pytest.mark.parametrize("name", ARCHITECTURES)
-def test_caches_are_taken_or_refused_by_name(name: str) -> None:
-    from mlx_lm.models.cache import make_prompt_cache
-
-    arguments, expected = ARCHITECTURES[name]
-    refused = refused_caches(make_prompt_cache(network_of({"model_type": name, **arguments})))
-    assert [text.split()[0] for text in refused] == expected
-
-
-def test_lists_of_caches_are_looked_into() -> None:
-    from mlx_lm.models.cache import CacheList, ChunkedKVCache, KVCache, QuantizedKVCache, RotatingKVCache
-
-    assert refused_caches([KVCache(), QuantizedKVCache(), CacheList(KVCache(), KVCache())]) == []
-    names = [text.split()[0] for text in refused_caches([CacheList(KVCache(), RotatingKVCache(8)), ChunkedKVCache(8)])]
-    assert names == ["RotatingKVCache", "ChunkedKVCache"]
-
-
-def test_models_that_can_not_rewind_are_refused_before_a_token(original: Path, tmp_path: Path) -> None:
-    mamba = write_folder(tmp_path / "mamba", **{**ARCHITECTURES["mamba"][0], "model_type": "mamba", "vocab_size": 271})
-    gemma = write_folder(tmp_path / "gemma", **{**ARCHITECTURES["gemma3_text"][0], "model_type": "gemma3_text"})
-    assert "ArraysCache" in refusal(mamba)
-    for pair in ((original, mamba), (mamba, original)):
-        assert "mamba: its cache can't be rewound" in refusal(*pair)
-    assert "RotatingKVCache (a sliding window" in refusal(gemma)
-
-
 def test_end_ids_are_the_union_of_all_three_places(folder: Path) -> None:
     end = byte_level_tokenizer().token_to_id(END)
     edit_json(folder / "config.json", eos_token_id=[1, 106])
@@ -470,29 +327,6 @@ def test_a_bundled_pair_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatc
             bundled_pair_folders()
         write_folder(tmp_path / "resources" / "models" / name)
     assert load_model_folder(bundled_pair_folders()[1]).info.name == "bundled draft"
-
-
-def test_downloads_take_no_code_and_fail_in_words(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import huggingface_hub
-
-    asked: dict[str, Any] = {}
-
-    def snapshot(name: str, allow_patterns: list[str]) -> str:
-        asked[name] = allow_patterns
-        if name == "no/body":
-            raise OSError("no such repository")
-        return str(tmp_path)
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot)
-    assert download_model(" some/model ") == tmp_path
-    assert asked == {"some/model": list(HUB_PATTERNS)}
-    assert not any(pattern.endswith((".py", ".bin", ".pt", ".pth")) or pattern == "*" for pattern in HUB_PATTERNS)
-    with pytest.raises(LoadError, match=r"no/body can't be downloaded .*no such repository"):
-        download_model("no/body")
-    with pytest.raises(LoadError, match="Expected a Hugging Face id"):
-        download_model("/etc/passwd")
-    assert looks_like_hub_id("owner/name-1.0")
-    assert not looks_like_hub_id("../name")
 
 
 def test_a_hub_snapshot_is_called_by_its_id(original: Path, tmp_path: Path) -> None:
