@@ -6,12 +6,15 @@ R numbers are rows of the table of bug reports, `tests/README`.
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from model_folders import write_folder
 from tiny_networks import ARCHITECTURES, PROMPT, RESTORED, TRIMMED, WINDOW, often_wrong, plain_decoding, tiny_model
 
 from engine import caches
@@ -22,7 +25,8 @@ from engine.codec import Reader, encode, layout_of
 from engine.forks import settings_before
 from engine.generator import PromptError, SpeculativeGenerator
 from engine.invariants import broken_invariants
-from engine.models import LanguageModel, Pair
+from engine.model_files import LoadError
+from engine.models import LanguageModel, Pair, load_pair
 from engine.recording import RecordedRun
 from engine.rounds import CachePositions, Round
 from engine.settings import SamplerSettings, Settings, SettingsError
@@ -392,6 +396,28 @@ def test_caches_that_can_not_go_back_are_refused_by_name() -> None:
     assert refused_caches([Odd(), *taken]) == ["Odd (it has no state)"]
     (reason,) = refused_caches([RotatingKVCache(8, keep=4)])
     assert reason.startswith("RotatingKVCache (it keeps its first 4 tokens")
+
+
+@pytest.mark.parametrize("name", ["mamba", "gemma3_text"])
+def test_folders_are_loaded_or_refused_before_a_token(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Beside:
+        """A cache without a state."""
+
+        def is_trimmable(self) -> bool:
+            return False
+
+    folder = write_folder(tmp_path / "odd", **{**ARCHITECTURES[name], "model_type": name, "vocab_size": 271})
+    pair = load_pair(folder, folder)
+    assert {"ArraysCache", "RotatingKVCache"} & set(pair.target.info.cache_type.split(", "))
+    assert run(pair.target, pair.draft, max_tokens=12)[0].tokens == plain_decoding(pair.target, 12)[0]
+    kind = importlib.import_module(f"mlx_lm.models.{name}")
+    monkeypatch.setattr(kind.Model, "make_cache", lambda self: [Beside(), Beside()])
+    with pytest.raises(
+        LoadError, match=r"odd: its cache can be neither trimmed nor put back.* Beside \(it has no state"
+    ):
+        load_pair(folder, None)
 
 
 def test_lists_of_caches_are_kept_with_all_that_they_hold() -> None:

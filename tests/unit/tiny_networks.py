@@ -149,7 +149,7 @@ def often_wrong(model: LanguageModel, tenths: int = 4) -> LanguageModel:
 
 
 def plain_decoding(model: LanguageModel, tokens: int, **options: Any) -> tuple[list[int], list[float]]:
-    """mlx-lm's own greedy stream without drafts, and the gap between the two largest log-probabilities at each token."""
+    """mlx-lm's own greedy stream without drafts, and the gap between the two largest log-probabilities of each."""
     from mlx_lm.generate import generate_step
 
     found, gaps = [], []
