@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,11 +20,13 @@ from engine.hub import download_model as download_model
 from engine.local_models import bundled_folders
 from engine.model_files import LoadError, Progress, in_short, report
 from engine.model_summary import check_fits, describe_source
+from engine.pair_fit import fit_pair
 from engine.rounds import ModelInfo
 from engine.text import Vocabulary
 from engine.tokenizer import Chat, build_vocabulary, make_chat, make_encoder, tokenizer_kind
 from engine.weight_files import check_weights
 
+_HEADS = re.compile(r"(?<![a-z])(mtp|eagle|medusa|dflash)(?![a-z])", re.IGNORECASE)
 _LOAD_STEP = 128 * 2**20  # bytes of weights evaluated at a time, between two calls of the progress function
 
 
@@ -99,6 +102,11 @@ def _check_type(folder: Path, config: dict[str, Any]) -> None:
     from mlx_lm.utils import MODEL_REMAPPING
 
     kind = config["model_type"]
+    if (head := _HEADS.search(kind)) is not None:
+        raise LoadError(
+            f"{folder / 'config.json'}: model_type {kind!r} is no whole model: {head.group()} heads draft from another "
+            "model's hidden states, so it is not usable as a stand-alone drafter. Choose a model of its own."
+        )
     module = MODEL_REMAPPING.get(kind, kind)
     if not module.isidentifier() or importlib.util.find_spec(f"mlx_lm.models.{module}") is None:
         version = mlx_lm.__version__
@@ -273,36 +281,6 @@ def _assemble(
     return LanguageModel(network, info, vocabulary, encode, make_cache, notices, make_chat(tokenizer))
 
 
-def check_pair(target: LanguageModel, draft: LanguageModel) -> tuple[str, ...]:
-    """Notices about two models that can speculate together; raises LoadError, naming both, if they can't."""
-    names = f"target {target.info.name!r} and draft {draft.info.name!r}"
-    ours, theirs = target.vocabulary, draft.vocabulary
-    for token in range(min(len(ours), len(theirs))):
-        if _entry(ours, token) != _entry(theirs, token):
-            raise LoadError(
-                f"The {names} have different tokenizers: id {token} is {ours.text_of(token)!r} in the target and "
-                f"{theirs.text_of(token)!r} in the draft. Choose two models of one family."
-            )
-    if target.vocab_size != draft.vocab_size:
-        raise LoadError(
-            f"The {names} have logits for {target.vocab_size} and {draft.vocab_size} token ids: "
-            "they must be equal for now, also where the surplus ids are unused. Choose another draft."
-        )
-    notices = []
-    if target.network is draft.network:
-        notices.append(f"Target and draft are the same model ({target.info.name}): every draft agrees, no speed-up.")
-    if target.encode("a") != draft.encode("a"):
-        notices.append("The two tokenizers begin a text differently (BOS); the target's ids are used for both models.")
-    if ours.special != theirs.special:
-        notices.append("The two tokenizers call different tokens special; the target's say counts.")
-    return tuple(notices)
-
-
-def _entry(vocabulary: Vocabulary, token: int) -> bytes:
-    """What an id stands for, whether the tokenizer calls it special or not."""
-    return vocabulary.names[token].encode() if token in vocabulary.names else vocabulary.pieces[token]
-
-
 def load_pair(
     target: str | os.PathLike[str],
     draft: str | os.PathLike[str] | None,
@@ -323,7 +301,8 @@ def load_pair(
     if other is None:
         return Pair(first, None, first.notices)
     second = replace(first, notices=()) if same else load_model(other, progress, unpack=unpack, allow_large=True)
-    return Pair(first, second, first.notices + second.notices + check_pair(first, second))
+    first, second, fit = fit_pair(first, second)
+    return Pair(first, second, first.notices + second.notices + fit)
 
 
 def bundled_pair_folders() -> tuple[Path, Path]:

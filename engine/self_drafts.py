@@ -10,6 +10,7 @@ from engine.backend import mx
 from engine.backend import nn as mlx_nn
 from engine.drafter_kinds import Drafter, DrafterError
 from engine.models import LanguageModel
+from engine.pair_fit import FittedWidth
 
 nn: Any = mlx_nn  # MLX's stubs leave its layers out
 
@@ -21,9 +22,12 @@ def self_draft(target: LanguageModel, drafter: Drafter) -> LanguageModel:
     """
     if drafter.kind.id == "self":
         return dataclasses.replace(target, notices=())
+    fitted = target.network if isinstance(target.network, FittedWidth) else None
+    target = target if fitted is None else dataclasses.replace(target, network=fitted.network)
     if not isinstance(target.network, nn.Module):
         raise DrafterError(f"{drafter.text}: {target.info.name} has no layers or weights that could be changed")
-    return _dropped(target, drafter) if drafter.kind.id == "dropped" else _requantized(target, drafter)
+    made = _dropped(target, drafter) if drafter.kind.id == "dropped" else _requantized(target, drafter)
+    return made if fitted is None else dataclasses.replace(made, network=FittedWidth(made.network, fitted.width))
 
 
 def _dropped(target: LanguageModel, drafter: Drafter) -> LanguageModel:

@@ -306,12 +306,12 @@ def test_different_tokenizers_of_one_size_are_refused(original: Path, tmp_path: 
     assert "different tokenizers: id 0 is '\\x00' in the target and '<unk>' in the draft" in message
 
 
-def test_logits_of_different_widths_are_refused(original: Path, tmp_path: Path) -> None:
+def test_logits_of_different_widths_are_cut_to_one(original: Path, tmp_path: Path) -> None:
     size = byte_level_tokenizer().get_vocab_size()
-    message = refusal(original, write_folder(tmp_path / "wide", vocab_size=size + 1))
-    assert "'tiny'" in message
-    assert "'wide'" in message
-    assert f"{size} and {size + 1}" in message
+    pair = load_pair(original, write_folder(tmp_path / "wide", vocab_size=size + 8))
+    assert pair.draft is not None
+    assert pair.target.vocab_size == pair.draft.vocab_size == size
+    assert f"logits for {size} and {size + 8} ids of one tokenizer: both are cut to {size}" in " ".join(pair.notices)
 
 
 def test_a_draft_without_bos_is_said(original: Path, tmp_path: Path) -> None:
@@ -344,3 +344,12 @@ def test_the_digest_follows_the_configuration_and_the_tokenizer(original: Path, 
     config = tmp_path / "copy" / "config.json"
     config.write_text(config.read_text() + " ")
     assert load_model_folder(tmp_path / "copy").info.digest != first
+
+
+@pytest.mark.parametrize("kind", ["qwen3_5_mtp", "eagle3", "deepseek_v3-mtp"])
+def test_a_head_that_cannot_stand_alone_is_refused_by_name(folder: Path, kind: str) -> None:
+    """Case R96."""
+    edit_json(folder / "config.json", model_type=kind)
+    message = refusal(folder)
+    assert repr(kind) in message
+    assert "not usable as a stand-alone drafter" in message
