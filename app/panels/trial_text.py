@@ -237,7 +237,8 @@ def _lines(record: Round, position: int, found: WhatIf, recorded: float, wanted:
     lines.append(Line("P(accept)", Cell(probability(_chance(record, p, q))), chance, "over all u, or draws"))
     if wanted != recorded:
         lines.append(Line("T", Cell(f"{recorded:g}"), Cell(f"{wanted:g}"), "temperature of the target"))
-    lines.append(Line("rule", Cell(record.rule), Cell(found.rule), "the acceptance rule"))
+    rule = record.rule if _USUAL.get(record.rule) == found.rule else found.rule
+    lines.append(Line("rule", Cell(record.rule), Cell(rule), "the acceptance rule"))
     return tuple(lines)
 
 

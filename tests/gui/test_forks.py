@@ -99,6 +99,33 @@ def test_a_decree_and_other_settings_take_effect(qtbot, window: MainWindow) -> N
     assert any("temperature 0.7 → 1.5" in notice.text for notice in window.banner.notices())
 
 
+def test_a_trial_becomes_a_fork_with_a_lane_of_its_own(qtbot, window: MainWindow) -> None:
+    session = window.session
+    window.resize(1440, 900)
+    original = session.recording.runs[0]
+    record = next(r for r in original if r.rejected_at == 0)
+    session.view.select(record.index, 0)
+    window.actions_by_name["try_test"].trigger()
+    page = window.docks["what-if"].widget().trial
+    assert page.isVisible()
+    page.coin.setValue(0)
+    page.fork.click()
+    dialog = window.findChild(ForkDialog)
+    assert dialog is not None
+    dialog.accept()
+    wait_for_run(qtbot, window, 2)
+    fork = session.recording.runs[1]
+    assert fork[record.index].drafts[0].fate == "accepted"
+    assert fork[record.index].forced == "forced accept at position 1"
+    tree = window.docks["timeline"].widget().tree
+    qtbot.waitUntil(tree.isVisible, timeout=2000)
+    assert [(lane.run, lane.start) for lane in tree.lanes()] == [(original, 0), (fork, record.index)]
+    tree.show_lane(0)
+    assert session.view.run is original
+    session.view.show_run(fake_run(5))
+    assert "Load the models" in page.fork.toolTip()
+
+
 def test_a_fork_needs_rounds_and_the_models_that_recorded_them(qtbot, window: MainWindow) -> None:
     session = window.session
     assert session.can("fork") is None

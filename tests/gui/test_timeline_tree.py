@@ -1,4 +1,4 @@
-"""The lanes above the timeline: what is painted of them, choosing a run by mouse and keys, and how much room they take."""
+"""The lanes above the timeline: what is painted of them, choosing a run by mouse and keys, and their room."""
 
 from __future__ import annotations
 
