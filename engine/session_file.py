@@ -281,7 +281,7 @@ class SessionWriter:
                     connection, file = self._move(connection, file, job)
                 elif self.failure is None:
                     try:
-                        _same_file(self.path, file)
+                        file = _same_file(self.path, file)
                         # Not before: a file that nothing is written to stays as it is.
                         connection.execute("PRAGMA journal_mode = WAL")
                         job(connection)
@@ -303,10 +303,9 @@ class SessionWriter:
         """Copy beside the wanted name, then take the name: nothing is lost where that fails."""
         beside = job.path.with_name(job.path.name + ".part")
         try:
-            if job.path.exists() and os.path.samefile(job.path, self.path):
+            if job.path.exists() and os.path.samestat(os.stat(job.path), file):
                 if self.failure is None:
                     raise SessionFileError(f"{job.path} is the file in use: choose another name")
-                _same_file(self.path, file)
                 self._committed = _rounds_in(connection, self._committed)  # the disk may have room again
                 job.done(None)
                 return connection, file
@@ -319,6 +318,8 @@ class SessionWriter:
                 with contextlib.closing(sqlite3.connect(beside)) as copy:
                     connection.backup(copy)
                     _check_schema(copy, self.path)
+                    if self.failure is not None and copy.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+                        raise SessionFileError(f"{self.path} is damaged")
             except (sqlite3.Error, SessionFileError) as error:
                 if self.failure is None or not _is_of_the_source(error):
                     raise
@@ -468,14 +469,17 @@ def _layout(connection: sqlite3.Connection) -> Any:
     return json.loads(found[0]) if found else None
 
 
-def _same_file(path: Path, before: os.stat_result) -> None:
-    """SQLite would go on writing to a file that has lost its name."""
+def _same_file(path: Path, before: os.stat_result) -> os.stat_result:
+    """What the path leads to. SQLite would go on writing to a file that has lost its name, or its end."""
     try:
         now = os.stat(path)
     except FileNotFoundError:
         raise SessionFileError(f"{path} was removed") from None
     if (now.st_ino, now.st_dev) != (before.st_ino, before.st_dev):
         raise SessionFileError(f"{path} was replaced by another file")
+    if now.st_size < before.st_size:
+        raise SessionFileError(f"{path} was cut off by another program")
+    return now
 
 
 def _cause(error: Exception, path: Path, file: os.stat_result) -> Exception:
@@ -497,7 +501,7 @@ def words_for(error: Exception, path: Path) -> str:
         return f"{path} can't be opened: {where}"
     if "readonly" in text or "read-only" in text:
         return f"{path} can't be written to: it, or its folder, is read-only"
-    if "full" in text:
+    if "full" in text or "No space left" in text:
         return f"the disk is full, {path} can't grow"
     if "locked" in text:
         return f"another program holds {path}"

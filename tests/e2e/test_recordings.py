@@ -158,10 +158,11 @@ def test_a_recording_that_fails_is_said_and_the_run_goes_on(
 ) -> None:
     path, jobs = tmp_path / "a.draftscope", []
 
-    def vanish(where: Path, before: os.stat_result) -> None:
+    def vanish(where: Path, before: os.stat_result) -> os.stat_result:
         jobs.append(where)
         if len(jobs) > 1:
             raise SessionFileError(f"{where} was removed")
+        return before
 
     monkeypatch.setattr(engine.session_file, "_same_file", vanish)
     done = command(capsys, *TOY, "--record", str(path))
