@@ -100,7 +100,7 @@ def download_plan(hub_id: str) -> DownloadPlan:
 def download_model(hub_id: str, progress: Progress | None = None) -> Path:
     """Fetch a model into the Hub's cache; returns the folder. Files that are there already are not fetched again.
 
-    `progress` is told MiB, and can cancel between two pieces; what has come is kept for the next attempt.
+    `progress` is told MiB, and can cancel between two pieces; files that came whole are kept for the next attempt.
     """
     report(progress, f"Looking up {_checked(hub_id)}")
     plan = download_plan(hub_id)

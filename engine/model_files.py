@@ -157,7 +157,7 @@ def contents_of(folder: Path) -> str:
 def read_config(folder: Path) -> dict[str, Any]:
     """config.json, checked for what every model needs; raises LoadError, also for a model that brings code."""
     path = folder / "config.json"
-    if not path.exists():
+    if not os.path.lexists(path):
         raise LoadError(f"{folder}: config.json is missing ({contents_of(folder)}).")
     config = read_json(path)
     kind = config.get("model_type")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from gguf import GGMLQuantizationType
 from gguf.quants import dequantize, quantize
-from model_folders import network_of
+from model_folders import LLAMA, byte_level_tokenizer, network_of
 
 from engine.backend import tree_flatten
 
@@ -159,3 +159,17 @@ def tokenizer_metadata(tokenizer: Any, pre: str = "gpt-2") -> dict[str, Any]:
         entries |= {"model": "gpt2", "pre": pre, "merges": [" ".join(pair) for pair in model["merges"]]}
         entries |= {"eos_token_id": len(pieces) - 3, "bos_token_id": len(pieces) - 2}
     return {f"tokenizer.ggml.{key}": value for key, value in entries.items()}
+
+
+TOKENIZER = byte_level_tokenizer()
+SIZE = TOKENIZER.get_vocab_size()
+KINDS: dict[str, dict[str, Any]] = {
+    "llama": {**LLAMA, "vocab_size": SIZE},
+    "qwen2": {**LLAMA, "model_type": "qwen2", "vocab_size": SIZE, "tie_word_embeddings": False},
+    "qwen3": {**LLAMA, "model_type": "qwen3", "vocab_size": SIZE, "head_dim": 16},
+}
+
+
+def write_model(path: Path, arguments: dict[str, Any], kind: str, tokenizer: Any = TOKENIZER, **kinds: str) -> Path:
+    metadata = network_metadata(arguments) | tokenizer_metadata(tokenizer)
+    return write_gguf(path, metadata, tensors_of(arguments, random_weights(arguments), kind, **kinds))

@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 from gguf_files import (
+    KINDS,
+    SIZE,
+    TOKENIZER,
     gguf_bytes,
     network_metadata,
     pack,
@@ -19,8 +22,9 @@ from gguf_files import (
     unpacked,
     value,
     write_gguf,
+    write_model,
 )
-from model_folders import END, LLAMA, byte_level_tokenizer, network_of, sentencepiece_tokenizer
+from model_folders import END, byte_level_tokenizer, network_of, sentencepiece_tokenizer
 
 from engine.backend import is_cpu, mx
 from engine.gguf import _TENSOR_TYPES, read_gguf
@@ -29,19 +33,6 @@ from engine.model_files import LoadCancelledError, LoadError
 from engine.model_summary import describe_source
 from engine.models import LanguageModel, load_model, load_pair
 from engine.tokenizer import build_vocabulary, make_encoder
-
-TOKENIZER = byte_level_tokenizer()
-SIZE = TOKENIZER.get_vocab_size()
-KINDS: dict[str, dict[str, Any]] = {
-    "llama": {**LLAMA, "vocab_size": SIZE},
-    "qwen2": {**LLAMA, "model_type": "qwen2", "vocab_size": SIZE, "tie_word_embeddings": False},
-    "qwen3": {**LLAMA, "model_type": "qwen3", "vocab_size": SIZE, "head_dim": 16},
-}
-
-
-def write_model(path: Path, arguments: dict[str, Any], kind: str, tokenizer: Any = TOKENIZER, **kinds: str) -> Path:
-    metadata = network_metadata(arguments) | tokenizer_metadata(tokenizer)
-    return write_gguf(path, metadata, tensors_of(arguments, random_weights(arguments), kind, **kinds))
 
 
 def logits_of(network: Any, ids: list[int]) -> np.ndarray:

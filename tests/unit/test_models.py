@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shutil
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,10 +26,11 @@ from model_folders import (
     write_json,
 )
 
-from engine.backend import is_cpu, mx, tree_flatten
+from engine.backend import is_cpu, memory_bytes, mx, tree_flatten
 from engine.model_files import LoadCancelledError, LoadError
 from engine.models import (
     bundled_pair_folders,
+    load_model,
     load_model_folder,
     load_pair,
 )
@@ -353,3 +356,42 @@ def test_a_head_that_cannot_stand_alone_is_refused_by_name(folder: Path, kind: s
     message = refusal(folder)
     assert repr(kind) in message
     assert "not usable as a stand-alone drafter" in message
+
+
+def test_models_are_let_go_of_when_they_are_switched(tmp_path: Path) -> None:
+    from gguf_files import KINDS, write_model
+
+    size = {"hidden_size": 256, "intermediate_size": 512}  # large against what MLX holds beside
+    folder = write_folder(tmp_path / "folder", **size)
+    file = write_model(tmp_path / "m.gguf", {**KINDS["llama"], **size}, "Q8_0")
+    mx.clear_cache()
+    before = sum(memory_bytes())
+    least = 1_000_000
+    for turn in range(5):
+        pair = load_pair(*((folder, file) if turn % 2 else (file, folder)))
+        assert pair.draft is not None
+        mx.eval(pair.target.network(mx.array([[1, 2]]), cache=pair.target.make_cache()))
+        assert memory_bytes()[0] - before > least, "the models are too small to tell"
+        held = [weakref.ref(pair.target), weakref.ref(pair.draft), weakref.ref(pair.target.network)]
+        del pair
+        mx.clear_cache()
+        assert all(reference() is None for reference in held)
+        assert abs(sum(memory_bytes()) - before) < least / 10
+
+
+def test_tokenizers_are_let_go_of_with_their_models(tmp_path: Path) -> None:
+    from gguf_files import KINDS, write_model
+
+    def tokenizers() -> int:
+        gc.collect()
+        kinds = ("PreTrainedTokenizerFast", "TokenizersBackend", "TokenizerWrapper")
+        return sum(type(thing).__name__ in kinds for thing in gc.get_objects())
+
+    before = tokenizers()
+    for place in (write_folder(tmp_path / "folder"), write_model(tmp_path / "m.gguf", KINDS["llama"], "Q8_0")):
+        model = load_model(place)
+        assert tokenizers() > before
+        encode = weakref.ref(model.encode)
+        del model
+        assert encode() is None
+        assert tokenizers() == before
