@@ -23,6 +23,7 @@ from app import icons, theme
 from app.actions import ACTIONS, MENUS, make_actions, restyle, set_possible
 from app.breakpoint_list import BreakpointList
 from app.controls import Controls
+from app.dialogs.exports import Exports
 from app.dialogs.help_viewer import help_pages
 from app.dock_title import DockTitle
 from app.dropped import WindowDrops
@@ -54,6 +55,7 @@ from app.recording_dialogs import RecordingDialogs
 from app.session import Session
 from app.settings_store import SettingsStore
 from app.status_bar import StatusBar
+from app.turns import in_sight
 from app.view import View
 from app.window_breakpoints import WindowBreakpoints
 from app.window_dialogs import WindowDialogs
@@ -82,6 +84,9 @@ PANELS: dict[str, tuple[str, Callable[[View], QWidget]]] = {
     "timeline": ("Timeline", TimelinePanel),
     "breakpoints": ("Breakpoints", BreakpointsPanel),
 }
+
+DRAWN = ("acceptance", "timeline", "kv", "distributions", "residual", "meters", "round", "what-if", "ledger", "stream")
+"""Docks that can be exported as pictures; the others are tables and lists, which can be copied."""
 
 
 class _Bottom(QStatusBar):
@@ -123,6 +128,7 @@ class MainWindow(QMainWindow):
         self.navigation = Navigation(session.view, self)
         self.dialogs = WindowDialogs(session, self.controls, self.log, self)
         self.recordings = RecordingDialogs(session, self)
+        self.exports = Exports(session, self.dialogs.side_thread, self._drawn, self)
         self.breakpoints = WindowBreakpoints(session, BreakpointList(session, self.store, self), self)
         self._asked = Chosen()
         self._make_top()
@@ -206,7 +212,7 @@ class MainWindow(QMainWindow):
         for action in toggles:
             action.setMenuRole(action.MenuRole.NoRole)
         runs = menus["Go"].addMenu("Runs")
-        runs.aboutToShow.connect(lambda: self.recordings.fill_runs(runs))
+        runs.aboutToShow.connect(lambda: self._fill_runs(runs))
         themes = QActionGroup(self)
         for scheme in theme.SCHEMES:
             themes.addAction(self.actions_by_name[f"theme_{scheme}"])
@@ -214,6 +220,11 @@ class MainWindow(QMainWindow):
         for name in WORKSPACES:
             spaces.addAction(self.actions_by_name[f"workspace_{name}"])
         self.actions_by_name["help"].setVisible(bool(help_pages()))
+
+    def _fill_runs(self, menu: QMenu) -> None:
+        self.recordings.fill_runs(menu)
+        menu.addSeparator()
+        menu.addAction(self.actions_by_name["compare_runs"])
 
     def _connect(self) -> None:
         for name, action in self.actions_by_name.items():
@@ -243,6 +254,8 @@ class MainWindow(QMainWindow):
         self.navigation.said.connect(self.toast.show_message)
         self.breakpoints.said.connect(self.toast.show_message)
         self.recordings.said.connect(self.toast.show_message)
+        self.exports.said.connect(self._on_exported)
+        self.exports.failed.connect(self.dialogs.show_error)
         self.dialogs.models_chosen.connect(self._load)
         page = self.start_page
         page.run_bundled.connect(self._run_bundled)
@@ -612,6 +625,20 @@ class MainWindow(QMainWindow):
         if not self._is_starting:
             self.arrangement.reset()
 
+    def _do_export(self) -> None:
+        self.exports.open()
+
+    def _drawn(self) -> list[tuple[str, str, QWidget]]:
+        """What can become a picture: every panel in sight that draws."""
+        panels = {name: self.docks[name].widget() for name in DRAWN}
+        # Qt calls a dock behind a tab visible as well, but nothing of it is seen.
+        names = [name for name, panel in panels.items() if in_sight(panel)]
+        return [(name, self.docks[name].windowTitle(), panels[name]) for name in names]
+
+    def _on_exported(self, text: str) -> None:
+        self.log.add("info", text)
+        self.toast.show_message(text)
+
     def _do_close(self) -> None:
         self.close()
 
@@ -625,5 +652,6 @@ class MainWindow(QMainWindow):
         self.dialogs.close_all()
         self.breakpoints.close()
         self.recordings.close()
+        self.exports.close()
         self.log.close()
         super().closeEvent(event)

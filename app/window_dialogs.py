@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QDialog, QInputDialog, QMessageBox, QWidget
 
@@ -13,7 +16,9 @@ from app.dialogs.note_editor import NoteEditor
 from app.dialogs.prompt_editor import PromptEditor
 from app.dialogs.shortcut_sheet import ShortcutSheet
 from app.messages import MessageLog
+from app.model_choice import Chosen
 from app.session import Session
+from app.side_thread import SideThread
 
 _SHEETS = ("note", "models", "prompt", "go", "about")
 """These belong to the window alone; the others may stand beside it."""
@@ -26,6 +31,7 @@ class WindowDialogs(QObject):
 
     def __init__(self, session: Session, controls: Controls, log: MessageLog, window: QWidget) -> None:
         super().__init__(window)
+        self.side_thread = SideThread(self)
         self._session, self._controls, self._log, self._window = session, controls, log, window
         self.by_name: dict[str, QDialog] = {}
         self.errors: QMessageBox | None = None
@@ -46,6 +52,7 @@ class WindowDialogs(QObject):
         """Close whatever is open."""
         for dialog in self.by_name.values():
             dialog.close()
+        self.side_thread.close()
         if self.errors is not None:
             self.errors.close()
 
@@ -70,7 +77,14 @@ class WindowDialogs(QObject):
             self.errors = None
 
     def choose_models(self) -> None:
-        dialog = ModelChooser(self._controls.chosen, self._window)
+        self._choose(self._controls.chosen)
+
+    def choose_target(self, path: Path) -> None:
+        """The chooser with this folder or file as the target."""
+        self._choose(replace(self._controls.chosen, target=str(path)))
+
+    def _choose(self, chosen: Chosen) -> None:
+        dialog = ModelChooser(chosen, self._window)
         dialog.accepted.connect(self._on_models)
         self._open("models", dialog)
 
@@ -148,6 +162,19 @@ class WindowDialogs(QObject):
         made = ChiSquareLab(self._session, self._window)
         made.help_wanted.connect(self.help_page)
         self._open("chi-square", made)
+
+    def compare_runs(self) -> None:
+        """Open the comparison, or bring the one that is open to the front."""
+        before = self.by_name.get("compare")
+        if before is not None and before.isVisible():
+            before.raise_()
+            before.activateWindow()
+            return
+        from app.labs.compare_window import CompareWindow  # nobody waits for it at the start
+
+        made = CompareWindow(self._session, self.side_thread, self._window)
+        made.help_wanted.connect(self.help_page)
+        self._open("compare", made)
 
     def shortcuts(self) -> None:
         self._open("shortcuts", ShortcutSheet(self._window))

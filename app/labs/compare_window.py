@@ -27,17 +27,16 @@ from app import theme
 from app.format import plural, probability
 from app.jobs import Job, Steps
 from app.labs.compare_charts import CompareCharts
-from app.labs.compare_data import Compared, Shown, Source, compare_steps, list_steps, opener
+from app.labs.compare_data import Compared, Shown, compare_steps
 from app.labs.compare_stream import StreamPair
 from app.labs.compare_words import counter_cells, first_lines, is_beyond_noise, report, settings_lines, written_test
 from app.panels.chips import chip_styles
 from app.panels.help_button import HelpButton
 from app.panels.rows_table import Cell, Column, Row, RowsTable
-from app.run_titles import titles
+from app.run_sources import Source, known_sources, list_steps, opener
 from app.session import Session
 from app.side_thread import SideThread
 from engine.first_difference import Side
-from engine.run_copy import place_of
 from engine.session_file import SUFFIX
 
 PAGE = "recordings.md"
@@ -582,15 +581,6 @@ class CompareWindow(QDialog):
     def reject(self) -> None:
         self._drop()
         super().reject()
-
-
-def known_sources(session: Session) -> list[Source]:
-    """Every run that the window knows, opened recordings first."""
-    found = []
-    for opened in session.opened:
-        for (title, run), stored in zip(titles(opened.runs), opened.stored, strict=True):
-            found.append(Source(f"{opened.path.name}: {title}", run, (opened.path, stored.id)))
-    return found + [Source(title, run, place_of(run)) for title, run in titles(session.recording.runs)]
 
 
 def warning_lines(shown: Compared) -> list[str]:

@@ -68,7 +68,7 @@ def counter_cells(counter: Counter) -> tuple[str, ...]:
     """Name, A and its interval, B and its interval, B - A and its interval."""
 
     def span(interval: tuple[float, float] | None) -> str:
-        return "" if interval is None else f"[{interval[0]:.4g}, {interval[1]:.4g}]"
+        return "" if interval is None else f"[{_end(interval[0])}, {_end(interval[1])}]"
 
     def number(value: float | None) -> str:
         return NOTHING if value is None else str(value) if isinstance(value, int) else significant(value)
@@ -82,6 +82,11 @@ def counter_cells(counter: Counter) -> tuple[str, ...]:
         number(counter.difference),
         span(counter.difference_interval),
     )
+
+
+def _end(value: float) -> str:
+    """Of an interval: four digits, two where zeros stand before them."""
+    return f"{value:.4g}" if abs(value) >= 0.001 else f"{value:.2g}"
 
 
 def written_test(side: Side, vocabulary: Vocabulary) -> str:

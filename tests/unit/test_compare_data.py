@@ -15,17 +15,15 @@ from app.labs.compare_data import (
     BEFORE,
     CURVE_POINTS,
     Compared,
-    Source,
     compare_steps,
     compared,
     curve_of,
     drift_buckets,
     drift_words,
-    list_steps,
-    opener,
     rate_at,
 )
 from app.labs.compare_words import counter_cells, first_lines, is_beyond_noise, report, settings_lines, written_test
+from app.run_sources import Source, list_steps, opener
 from engine.recording import RecordedRun, Recording
 from engine.rounds import Draft
 from engine.session_file import SUFFIX, SessionWriter
