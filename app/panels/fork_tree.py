@@ -133,6 +133,8 @@ def asked_rule(settings: Settings) -> str:
 def _short(change: str) -> str:
     name, space, rest = change.partition(" ")
     rest = {"False → True": "on", "True → False": "off"}.get(rest, rest)
+    if name == "max_tokens":
+        rest = " → ".join("no limit" if value == "-1" else value for value in rest.split(" → "))
     return f"{_SHORT.get(name, name)}{space}{rest}"
 
 

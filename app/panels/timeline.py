@@ -133,7 +133,7 @@ class TimelinePanel(QWidget):
         """As many lanes as there is room for, the strip's glyphs and numbers going first."""
         line, total = theme.line_height(), len(self.tree.lanes())
         roomy = self.height() >= round(3.4 * line) + min(total, FEW_ROWS) * row_height()
-        strip = round((3.4 if roomy else 1.1) * line)
+        strip = round((3.4 if roomy else 0.9) * line)
         rows = min(max((self.height() - strip - 1) // row_height(), 0), total)
         self._top = rows * row_height() + 1 if rows else 0
         self.tree.setGeometry(0, 0, self.width(), max(self._top - 1, 0))

@@ -83,7 +83,7 @@ class TrialPage(CopiesTable):
             step=0.01,
             most=0.999999,
             words={NOT_DRAWN: -1},
-            characters=7,
+            characters=9,
         )
         self.coin = CoinSlider()
         self.temperature = NumberField(

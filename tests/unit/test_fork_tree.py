@@ -111,6 +111,8 @@ def test_a_fork_is_called_by_what_was_changed() -> None:
     note = fork_note(3, before, after, Forced(1, "reject"))
     fork = run(run(), 3, notices=("something else", note))
     assert lane_name(fork) == "T 0.7 → 1.2, k 4 → 8, stochastic on, forced reject at position 2"
+    endless = fork_note(3, before, Settings(seed=1, max_tokens=-1), None)
+    assert lane_name(run(run(), 3, notices=(endless,))) == "max 256 → no limit"
     same = run(run(), 3, notices=(fork_note(3, before, before, None),))
     assert lane_name(same) == "nothing changed"
     assert lane_name(run(run(), 3)) == "fork"
