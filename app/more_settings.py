@@ -20,7 +20,7 @@ from app.fields import (
     write_stop,
 )
 from app.next_rule import is_reference
-from engine.settings import CHAIN_ORDERS, MAIN_REWINDS, RULE_CHOICES
+from engine.settings import CHAIN_ORDERS, KV_BITS, KV_GROUPS, MAIN_REWINDS, RULE_CHOICES
 
 Field = NumberField | TextField | ChoiceField | DrafterField
 
@@ -72,7 +72,7 @@ class MoreSettings(QWidget):
         for title, rows in (
             ("Penalties", self._penalties()),
             ("DRY", self._dry()),
-            ("XTC and order", self._chain()),
+            ("XTC, order, KV cache", self._chain()),
             ("Drafter", self._drafter()),
             ("Run", self._run()),
         ):
@@ -167,6 +167,31 @@ class MoreSettings(QWidget):
                 ],
             ),
             ("order", [self._keep("chain_order", order)]),
+            *self._quantized(),
+        ]
+
+    def _quantized(self) -> list[tuple[str, list[QWidget]]]:
+        bits = ChoiceField(
+            "KV bits",
+            "Keep the keys and values of both models in so many bits",
+            [("dense" if bits == 0 else str(bits), bits) for bits in KV_BITS],
+        )
+        group = ChoiceField(
+            "KV group size",
+            "Values that share a scale; heads must be a multiple of it",
+            [(str(g), g) for g in KV_GROUPS],
+        )
+        start = NumberField(
+            "KV start",
+            "Dense up to so many tokens; quantized before a pass would go beyond",
+            settings_check("kv_start"),
+            whole=True,
+            step=64,
+            characters=5,
+        )
+        return [
+            ("KV bits, group", [self._keep("kv_bits", bits), self._keep("kv_group_size", group)]),
+            ("KV start", [self._keep("kv_start", start)]),
         ]
 
     def _drafter(self) -> list[tuple[str, list[QWidget]]]:

@@ -67,7 +67,7 @@ def round_page(run: RecordedRun, name: int, number: int) -> str:
         ),
         "<h2>Caches</h2>",
         _table(
-            ("cache", "held before", "forwarded", "trim asked", "trim done", "holds", "expected"),
+            ("cache", "held before", "forwarded", "trim asked", "trim done", "replayed", "holds", "expected"),
             (_cache("main", record.main_cache), *(_cache("draft", c) for c in [record.draft_cache] if c is not None)),
         ),
         *_distributions(record, vocabulary),
@@ -128,7 +128,7 @@ def _test(draft: Draft, rule: str, vocabulary: Vocabulary) -> str:
 
 def _cache(name: str, cache: CachePositions) -> tuple[Any, ...]:
     asked, done = (_escaped(", ".join(map(str, trims))) for trims in (cache.trim_asked, cache.trim_done))
-    return name, cache.start, cache.forwarded, asked, done, cache.end, cache.expected_end
+    return name, cache.start, cache.forwarded, asked, done, cache.replayed, cache.end, cache.expected_end
 
 
 def _distributions(record: Round, vocabulary: Vocabulary) -> Iterator[str]:

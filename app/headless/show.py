@@ -257,7 +257,7 @@ def _round_lines(run: RecordedRun, name: int, record: Round) -> Iterator[str]:
     caches: list[tuple[str, CachePositions]] = [("main", record.main_cache)]
     if record.draft_cache is not None:
         caches.append(("draft", record.draft_cache))
-    names = ("cache", "before", "forwarded", "trim asked", "trim done", "holds", "expected", "first wrong")
+    names = ("cache", "before", "forwarded", "trim asked", "trim done", "replayed", "holds", "expected", "first wrong")
     yield table(names, [_cache_row(kind, cache) for kind, cache in caches])
     yield f"debt {record.debt}, drift {record.drift}"
 
@@ -297,5 +297,12 @@ def _cache_row(name: str, cache: CachePositions) -> tuple[str, ...]:
         return ", ".join(map(str, values))
 
     wrong: Any = NOTHING if cache.first_wrong is None else cache.first_wrong
-    numbers = (cache.start, cache.forwarded, listed(cache.trim_asked), listed(cache.trim_done), cache.end)
+    numbers = (
+        cache.start,
+        cache.forwarded,
+        listed(cache.trim_asked),
+        listed(cache.trim_done),
+        cache.replayed,
+        cache.end,
+    )
     return (name, *map(str, (*numbers, cache.expected_end, wrong)))

@@ -33,7 +33,14 @@ COLUMNS = (
     Column("position", "after", "Tokens held after the rewind", 5, right=True),
     Column("expected", "expected", "Tokens that the rewind law wants held", 5, right=True),
     Column("drift", "drift", "Expected minus held", 4, right=True, rank=1),
-    Column("trimmable", "trims", "Whether the layer says that tokens can be taken off it", 5, rank=4),
+    Column(
+        "trimmable",
+        "goes back",
+        "By trimming, or put back from a snapshot and fed the kept tokens again",
+        6,
+        grows=True,
+        rank=4,
+    ),
     Column("bytes", "bytes", "What the layer's tokens take", 8, right=True, rank=3),
 )
 _COLLAPSED: tuple[Any, ...] = ()
@@ -148,6 +155,20 @@ def layer_rows(run: RecordedRun, record: Round) -> list[Row]:
     return rows
 
 
+def way_back(info: Any, cache: CachePositions) -> str:
+    """How a layer went back in the round, or would: `restored, 2 replayed`."""
+    trims = getattr(info, "trimmable", None)
+    if trims is None:
+        return NOTHING
+    again = f", {count(cache.replayed)} replayed" if cache.replayed else ""
+    if trims:
+        return f"trimmed{again}"
+    if again:
+        return f"restored{again}"
+    window = getattr(info, "window", None)
+    return "trimmed, not full yet" if window is not None and any(cache.trim_done) else "by snapshot"
+
+
 def _row(name: str, layer: int, kind: str, info: Any, cache: CachePositions, law: int) -> Row:
     asked, done = of_layer(cache.trim_asked, layer), of_layer(cache.trim_done, layer)
     stands = of_layer(cache.layers_end, layer)
@@ -157,7 +178,8 @@ def _row(name: str, layer: int, kind: str, info: Any, cache: CachePositions, law
     def number(value: int, bad: bool = False) -> Cell:
         return Cell(count(value), "danger" if bad else "text", bold=bad)
 
-    trims, size = getattr(info, "trimmable", None), getattr(info, "bytes_per_token", None)
+    size, window = getattr(info, "bytes_per_token", None), getattr(info, "window", None)
+    held = stands if window is None else min(stands, window)
     cells = (
         Cell(name, mono=False),
         Cell(str(layer)),
@@ -170,14 +192,13 @@ def _row(name: str, layer: int, kind: str, info: Any, cache: CachePositions, law
         number(stands, drift != 0),
         number(cache.expected_end),
         number(drift, drift != 0),
-        Cell(
-            NOTHING if trims is None else "yes" if trims else "no", "danger" if trims is False else "text2", mono=False
-        ),
-        Cell(NOTHING if size is None else count(stands * size), "text2"),
+        Cell(way_back(info, cache), "text2", mono=False),
+        Cell(NOTHING if size is None else count(round(held * size)), "text2"),
     )
     tip = [
         f"Layer {layer} of the {name} cache",
-        f"{cells[2].text}, trims: {cells[11].text}, bytes: {cells[12].text}",
+        f"{cells[2].text}, goes back: {cells[11].text}, bytes: {cells[12].text}",
+        *([note] if (note := getattr(info, "note", "")) else []),
         f"{cache.start} + {cache.forwarded} - {done} = {stands}, expected {cache.expected_end}",
     ]
     return Row(cells, "danger_tint" if wrong else None, tip="\n".join(tip))

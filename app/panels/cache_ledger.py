@@ -211,7 +211,8 @@ class CacheLedgerPanel(QWidget):
         check = check_for(run, index)
         self.check.setVisible(check is not None)
         if check is not None:
-            self.check.say(*check_text(check, run.header.target.dtype, run.header.target.model_type))
+            info = run.header.target
+            self.check.say(*check_text(check, info.dtype, info.model_type, run.header.settings.kv_bits))
         self._list(run)
 
     def _list(self, run: RecordedRun) -> None:

@@ -89,17 +89,22 @@ def _state(lane: Lane, found: Comparison, vocabulary: Vocabulary) -> str:
     return f"{text}; it lacks {shown}{' …' if lacking.size > MOST_TOKENS else ''}"
 
 
-def check_text(check: ContentCheck, dtype: str, model_type: str = "") -> tuple[str, bool]:
-    """(a content check in words, whether what it found is more than rounding)."""
+def check_text(check: ContentCheck, dtype: str, model_type: str = "", kv_bits: int = 0) -> tuple[str, bool]:
+    """(a content check in words, whether what it found is more than rounding).
+
+    In quantized keys and values a last digit may tip a value to the next step, so no difference there is a verdict.
+    """
     if model_type == TOY:
         return f"Contents behind round {check.round}: {BLIND}.", False
     main, draft = check.main_difference, check.draft_difference
     drafter = f", {_size(draft)} (draft)" if draft is not None else ""
-    bad = dtype == "float32" and max(main, draft or 0.0) > FLOAT32_LIMIT
+    bad = dtype == "float32" and not kv_bits and max(main, draft or 0.0) > FLOAT32_LIMIT
     text = (
         f"Contents behind round {check.round}: largest difference from fresh caches' logits {_size(main)} (target)"
         f"{drafter}; cost {plural(check.syncs, 'sync')} of its own, counted apart."
     )
+    if kv_bits:
+        text += f" With keys and values in {kv_bits} bits rounding alone may show more than {FLOAT32_LIMIT:g}."
     return text, bad
 
 

@@ -281,6 +281,9 @@ class KvPositionsPanel(QWidget):
             lines.append(
                 f"{name}: {cache.start} + {cache.forwarded} - {done} = {cache.end}, expected {cache.expected_end}"
             )
+            if cache.replayed:
+                kept = plural(cache.replayed, "kept token")
+                lines.append(f"{name}: can't be trimmed: put back from a snapshot, {kept} replayed")
             if cache.refed:
                 lines.append(f"{name}: {plural(cache.refed, 'token')} forwarded anew to repair the drift")
         return plain_tip(f"Round {index}: drift {record.drift}, owed {record.debt}", lines)

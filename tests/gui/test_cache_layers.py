@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 from toy_runs import toy_run
 
-from app.panels.cache_layers import COLUMNS, CacheLayersPanel, layer_rows, of_layer
+from app.panels.cache_layers import COLUMNS, CacheLayersPanel, layer_rows, of_layer, way_back
 from app.view import View
+from engine.rounds import LayerInfo
 
 KEYS = [column.key for column in COLUMNS]
 
@@ -85,8 +86,28 @@ def test_what_a_layer_is_comes_with_the_header() -> None:
     run.header = SimpleNamespace(**{**fields, "main_layers": (known,)})
     row = layer_rows(run, run[2])[0]
     assert row.cells[KEYS.index("type")].text == "RotatingKVCache"
-    assert row.cells[KEYS.index("trimmable")].text == "no"
+    assert row.cells[KEYS.index("trimmable")].text == "by snapshot"
     assert row.cells[KEYS.index("bytes")].text == str(16 * run[2].main_cache.end)
+
+
+def test_how_a_layer_went_back_is_said() -> None:
+    window = LayerInfo("RotatingKVCache", False, 8.0, "a window of 3 tokens", 3)
+    whole, cache = LayerInfo("KVCache", True, 8.0), toy_run(3)[2].main_cache
+    trimmed = dataclasses.replace(cache, trim_done=(2,))
+    kept, again = dataclasses.replace(cache, trim_done=(0,)), dataclasses.replace(trimmed, replayed=4)
+    assert [way_back(window, at) for at in (kept, trimmed, again)] == [
+        "by snapshot",
+        "trimmed, not full yet",
+        "restored, 4 replayed",
+    ]
+    assert [way_back(whole, at) for at in (kept, again)] == ["trimmed", "trimmed, 4 replayed"]
+    assert way_back(None, again) == "-"
+    run = toy_run(3)
+    run.header = dataclasses.replace(run.header, main_layers=(window,))
+    row = layer_rows(run, dataclasses.replace(run[2], main_cache=again))[0]
+    assert row.cells[KEYS.index("trimmable")].text == "restored, 4 replayed"
+    assert row.cells[KEYS.index("bytes")].text == "24"
+    assert "a window of 3 tokens" in row.tip
 
 
 def test_one_number_stands_for_layers_that_agree() -> None:

@@ -251,6 +251,9 @@ def test_the_content_check_is_told_with_its_cost(panel: CacheLedgerPanel, view: 
     assert "1.2e-6 (target), 4.80 (draft)" in text
     assert bad
     assert not check_text(check, "float16")[1]
+    text, bad = check_text(check, "float32", kv_bits=4)
+    assert not bad
+    assert "in 4 bits rounding alone may show more" in text
     blind, bad = check_text(check, "float32", "toy")
     assert "can see nothing" in blind
     assert not bad

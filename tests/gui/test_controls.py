@@ -35,6 +35,7 @@ TYPED: dict[str, tuple[str, Any]] = {
     "seed": ("18446744073709551615", MAX_SEED),
     "prefill_chunk": ("128", 128),
     "top_n": ("9", 9),
+    "kv_start": ("500", 500),
     "repetition_penalty": ("1.3", 1.3),
     "repetition_window": ("17", 17),
     "frequency_penalty": ("-0.5", -0.5),
@@ -55,6 +56,8 @@ CHOSEN = {
     "main_rewind": "no-trim",
     "rule": "sampler-match",
     "chain_order": "mlx-lm",
+    "kv_bits": 4,
+    "kv_group_size": 32,
 }
 
 

@@ -102,11 +102,13 @@ def test_a_refed_round_and_layers_that_disagree(panel, view) -> None:
     run.append(source.next())
     record = source.next()
     draft = dataclasses.replace(record.draft_cache, refed=3, layers_end=(4, 5))
-    run.append(dataclasses.replace(record, draft_cache=draft))
+    main = dataclasses.replace(record.main_cache, replayed=2)
+    run.append(dataclasses.replace(record, draft_cache=draft, main_cache=main))
     view.show_run(run)
     assert not layers_agree(run[1])
     assert "layers disagree" in panel.spoken()
-    assert "3 tokens forwarded anew" in panel.tip(10)
+    assert "draft: 3 tokens forwarded anew" in panel.tip(10)
+    assert "main: can't be trimmed: put back from a snapshot, 2 kept tokens replayed" in panel.tip(10)
     panel.grab()
 
 
