@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import logging
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 from app.headless.request import DEFAULT_PROMPT, RunError, UserError
@@ -168,7 +169,8 @@ def run_parser() -> argparse.ArgumentParser:
         "Stream a text by speculative decoding, and end with the summary line.",
         "Environment: MLXCEL_SPECULATIVE_STOCHASTIC_ACCEPT=1 starts with --stochastic, 0 with --kill-switch;\n"
         "MLXCEL_SPECULATIVE_ACCEPT_DIAG=1 with --diagnostics. The options override it.\n"
-        "Exit code: 0 for a run that ended by itself, 1 for one that failed, 2 for bad input, 130 after Ctrl+C.",
+        "Exit code: 0 for a run that ended by itself, 1 for one that failed, 2 for bad input, 3 where its recording\n"
+        "stopped before its end, 130 after Ctrl+C.",
     )
     parser.add_argument(
         "--rounds",
@@ -179,6 +181,11 @@ def run_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--record", metavar="FILE", help="keep the run in a session file, new or with other runs: see draftscope show"
+    )
+    parser.add_argument(
+        "--full-vocabulary",
+        action="store_true",
+        help="with --record: keep p and q of all tokens, not of the likeliest alone; the size is said beforehand",
     )
     _add_length(parser, _SETTINGS.max_tokens)
     parser.add_argument(
@@ -227,13 +234,7 @@ def run_parser() -> argparse.ArgumentParser:
         "and syncs of its own (default: 0, never)",
     )
     group.add_argument("--rule", default="auto", metavar="ID", help=f"{', '.join(RULE_CHOICES)} (default: auto)")
-    group.add_argument(
-        "--drafter",
-        default="sample",
-        metavar="KIND[:ARGUMENT][,PICK]",
-        help="what drafts: sample, greedy or no-q (the draft model, by its pick), prompt-lookup[:N][,one-hot], "
-        "dropped:FIRST-LAST, requantized[:BITS[:GROUP[:MODULES]]] or self, made of the target (default: sample)",
-    )
+    _add_drafter(group)
     for name, kind, metavar in (
         ("temp", number, "T"),
         ("top-k", whole, "N"),
@@ -267,6 +268,16 @@ def ab_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_drafter(group: Any) -> None:
+    group.add_argument(
+        "--drafter",
+        default="sample",
+        metavar="KIND[:ARGUMENT][,PICK]",
+        help="what drafts: sample, greedy or no-q (the draft model, by its pick), prompt-lookup[:N][,one-hot], "
+        "dropped:FIRST-LAST, requantized[:BITS[:GROUP[:MODULES]]] or self, made of the target (default: sample)",
+    )
+
+
 def bench_parser() -> argparse.ArgumentParser:
     """The options of `draftscope bench`."""
     parser = _command(
@@ -284,6 +295,7 @@ def bench_parser() -> argparse.ArgumentParser:
         help="of the comparison per round (default: 0.7)",
     )
     parser.add_argument("--seed", type=whole, default=1, metavar="N", help="(default: 1)")
+    _add_drafter(parser)
     parser.add_argument(
         "-n",
         "--max-tokens",
@@ -494,6 +506,20 @@ def main(arguments: list[str]) -> int:
             say(f"draftscope {name}: cancelled")
             return 130
         except BrokenPipeError:
-            # The reader has gone; the interpreter's own flush at exit must not complain, too.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _close_output()
             return 1
+        except OSError as error:
+            if error.filename is not None or error.errno not in _OUTPUT_IS_FULL:
+                raise
+            _close_output()
+            say(f"draftscope {name}: standard output can't be written to: {error.strerror}")
+            return 1
+
+
+_OUTPUT_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def _close_output() -> None:
+    """Nobody reads what is still to be written; the interpreter's own flush at exit must not complain, too."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

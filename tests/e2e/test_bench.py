@@ -241,6 +241,9 @@ def test_the_report_is_printed(capsys: Capture) -> None:
         ("--prompt dog", "doesn't know 'dog'"),
         ("--prompt=", "the prompt must be non-empty"),
         ("--target /nowhere", "give --target and --draft"),
+        ("--drafter prompt-lookup", "a network that draws from its q, not prompt-lookup:3"),
+        ("--drafter self,greedy", "a network that draws from its q, not self,greedy"),
+        ("--drafter dropped:0", "drafter: dropped:0-0: six-word toy target has no layers"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(capsys: Capture, options: str, words: str) -> None:
@@ -254,3 +257,10 @@ def test_runs_longer_than_the_context_are_refused(capsys: Capture) -> None:
     done = command(capsys, "bench", "-n", "2000")
     assert (done.code, done.out) == (2, "")
     assert "context holds 1024" in done.err
+
+
+def test_a_draft_made_of_the_target_is_timed_as_a_draft_model_is(capsys: Capture) -> None:
+    done = command(capsys, "bench", "--drafter", "dropped:1-2", "--repeats", "1", "-n", "4", "--rounds", "3")
+    assert done.code == 0
+    assert "draft bundled target, layers 1-2 dropped" in done.err + done.out
+    assert "all streams agree" in done.out
