@@ -31,7 +31,7 @@ examples:
 
 def _size(text: str) -> tuple[int, int]:
     width, _, height = text.lower().partition("x")
-    if not (width.isdigit() and height.isdigit() and 200 <= int(width) <= 8192 and 200 <= int(height) <= 8192):
+    if not (width.isdecimal() and height.isdecimal() and 200 <= int(width) <= 8192 and 200 <= int(height) <= 8192):
         raise argparse.ArgumentTypeError(f"expected WIDTHxHEIGHT from 200 to 8192, such as 1440x900, got {text!r}")
     return int(width), int(height)
 
@@ -39,7 +39,7 @@ def _size(text: str) -> tuple[int, int]:
 def _after(text: str) -> int | None:
     if text == "finished":
         return None
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f'expected a number of rounds from 1, or "finished", got {text!r}')
     return int(text)
 
@@ -48,7 +48,7 @@ def _selection(text: str) -> tuple[int, int] | str:
     if text == "rejection":
         return text
     index, _, position = text.partition(":")
-    if not index.isdigit() or not (position or "1").isdigit() or int(position or 1) < 1:
+    if not index.isdecimal() or not (position or "1").isdecimal() or int(position or 1) < 1:
         raise argparse.ArgumentTypeError(f'expected ROUND:POSITION, such as 7:2, or "rejection", got {text!r}')
     return int(index), int(position or 0) - 1
 

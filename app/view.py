@@ -134,11 +134,11 @@ class View(QObject):
         if record is None or self.run is None:
             return
         wanted = self.position + by
-        if 0 <= wanted <= self._last_position(record):
+        if 0 <= wanted <= self.last_position(record):
             self.select(self.round_index, wanted)
         elif wanted < 0 and self.round_index > 0:
             previous = self.round_index - 1
-            self.select(previous, self._last_position(self.run[previous]))
+            self.select(previous, self.last_position(self.run[previous]))
         elif wanted > 0 and self.round_index + 1 < len(self.run):
             self.select(self.round_index + 1, 0)
 
@@ -155,11 +155,11 @@ class View(QObject):
         if record is None:
             return 0
         if position is None:
-            position = record.rejected_at if record.rejected_at is not None else self._last_position(record)
-        return min(max(position, 0), self._last_position(record))
+            position = record.rejected_at if record.rejected_at is not None else self.last_position(record)
+        return min(max(position, 0), self.last_position(record))
 
     @staticmethod
-    def _last_position(record: Round) -> int:
+    def last_position(record: Round) -> int:
         """The bonus position where a token was emitted there, else the last draft."""
         behind = any(e.position >= record.k for e in record.emitted)
         return record.k if behind else max(record.k - 1, 0)

@@ -14,6 +14,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from engine.session_file import refusal
 from engine.settings import SamplerSettings, Settings, SettingsError
 from engine.switches import diagnostics_from_environment, stochastic_from_environment
 
@@ -40,6 +41,10 @@ def open_window(
     For tests: `engine` stands in for app.worker.EngineRoom, `on_open` is called once the window shows.
     """
     problem = _display_problem(options)
+    if problem is None and options.record is not None:
+        options.record = options.record.expanduser()
+        refused = refusal(options.record)
+        problem = None if refused is None else f"--record: {refused}"
     if problem is None:
         try:
             settings = run_settings(options)
@@ -318,7 +323,11 @@ class _Picture:
         if index >= len(run):
             self._end(1, f"--select: there is no round {index}, the run has {len(run)}")
             return
-        self._session.view.select(index, None if position == -1 else position)
+        view = self._session.view
+        view.select(index, None if position == -1 else position)
+        if position not in (None, -1) and view.position != position:
+            last = view.last_position(run[index]) + 1
+            self._end(1, f"--select: round {index} has positions 1 to {last}, got {position + 1}")
 
     def _save(self) -> None:
         if self.finished:

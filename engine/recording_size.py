@@ -57,10 +57,10 @@ def run_bytes(settings: Settings, vocab_size: int, has_draft: bool = True) -> tu
 
 def size_words(settings: Settings, vocab_size: int, has_draft: bool = True) -> str:
     """`About 1.3 MB a round, 68 MB to 340 MB for 256 tokens.`"""
-    words = f"About {_bytes(round_bytes(settings, vocab_size, has_draft))} a round"
+    words = f"About {in_bytes(round_bytes(settings, vocab_size, has_draft))} a round"
     if (found := run_bytes(settings, vocab_size, has_draft)) is None:
         return f"{words}; the run has no limit on its tokens."
-    least, most = map(_bytes, found)
+    least, most = map(in_bytes, found)
     between = least if least == most else f"{least} to {most}"
     return f"{words}, {between} for {settings.max_tokens} token{'' if settings.max_tokens == 1 else 's'}."
 
@@ -73,12 +73,12 @@ def check_size(settings: Settings, vocab_size: int, has_draft: bool = True) -> N
     size = round_bytes(dataclasses.replace(settings, diagnostics=True), vocab_size, has_draft)
     if size > MOST_ROUND_BYTES:
         raise SettingsError(
-            f"full_vocabulary: expected rounds of at most {_bytes(MOST_ROUND_BYTES)}, but {settings.num_draft_tokens} "
-            f"drafts over {vocab_size} tokens make {_bytes(size)}: draft fewer, or keep the likeliest tokens only"
+            f"full_vocabulary: expected rounds of at most {in_bytes(MOST_ROUND_BYTES)}, but "
+            f"{settings.num_draft_tokens} drafts over {vocab_size} tokens make {in_bytes(size)}: draft fewer, or keep the likeliest tokens only"
         )
 
 
-def _bytes(count: int) -> str:
+def in_bytes(count: int) -> str:
     """In decimal units, as disks are sold."""
     if count < 1000:
         return f"{count} bytes"

@@ -39,6 +39,6 @@ def diagnostics_from_environment() -> bool:
 def distribution_samples() -> int:
     """Tokens drawn by the distribution tests, 12,000 unless set."""
     value = os.environ.get(DISTRIBUTION_SAMPLES, "12000")
-    if not value.strip().isdigit() or int(value) < 1:
+    if not value.strip().isdecimal() or int(value) < 1:
         raise SettingsError(f"{DISTRIBUTION_SAMPLES}: expected a whole number >= 1, got {value!r}")
     return int(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,8 +11,14 @@ from app.format import plural
 from app.headless.request import UserError
 from app.headless.terminal import say
 from engine.recording import RecordedRun, Recording
+from engine.recording_size import in_bytes, run_bytes, size_words
 from engine.rounds import RunHeader
-from engine.session_file import SessionFileError, SessionWriter
+from engine.session_file import SUFFIX, SessionFileError, SessionWriter
+from engine.settings import Settings
+
+
+STOPPED = 3
+"""Exit code of a run that went well, but whose recording stopped before its end."""
 
 
 class Record:
@@ -20,6 +27,11 @@ class Record:
     def __init__(self, writer: SessionWriter | None) -> None:
         self.writer = writer
         self.runs: list[RecordedRun] = []
+
+    @property
+    def stopped(self) -> bool:
+        """Whether rounds are missing in the file; known for certain once all is written."""
+        return self.writer is not None and self.writer.failure is not None
 
     def begin(self, header: RunHeader) -> RecordedRun | None:
         """A run that is written as it grows; None without a file, or once writing has failed."""
@@ -42,7 +54,7 @@ def recorded_in(name: str | None) -> Iterator[Record]:
         return
     path = Path(name).expanduser()
     if path.is_dir():
-        raise UserError(f"--record: {path} is a folder: expected a file's name, such as a.draftscope")
+        raise UserError(f"--record: {path} is a folder: expected a file's name, such as a{SUFFIX}")
     is_new = not path.exists()
     try:
         writer = SessionWriter(path, lambda words: say(f"draftscope run: {words}"))
@@ -57,3 +69,13 @@ def recorded_in(name: str | None) -> Iterator[Record]:
             path.unlink(missing_ok=True)  # nothing came of it, such as for models that can't be loaded
     if record.runs and writer.failure is None:
         say(f"recorded in {path}: {plural(sum(map(len, record.runs)), 'round')}")
+
+
+def announce_size(settings: Settings, vocab_size: int, has_draft: bool, name: str | None) -> None:
+    """Say how much a run with the full vocabulary takes, and whether the disk has room for it."""
+    say(f"full vocabulary, {vocab_size} tokens: {size_words(settings, vocab_size, has_draft)}")
+    if name is None or (found := run_bytes(settings, vocab_size, has_draft)) is None:
+        return
+    free = shutil.disk_usage(Path(name).expanduser().absolute().parent).free
+    if found[1] > free:
+        say(f"notice: the disk has {in_bytes(free)} left, and the run may take {in_bytes(found[1])}")

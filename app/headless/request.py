@@ -126,6 +126,8 @@ def run_settings(options: argparse.Namespace) -> Settings:
         raise UserError("--rounds goes with --json: the streamed text has no place for them")
     if options.content_check < 0:
         raise UserError(f"--content-check: expected a number of rounds, or 0 for never, got {options.content_check}")
+    if options.full_vocabulary and options.record is None and options.rounds != "full":
+        raise UserError("--full-vocabulary goes with --record, or with --json --rounds full: nothing else keeps it")
     sampler = sampler_settings(options)
     fields: dict[str, Any] = {
         name: value for name in _SPECULATION_OPTIONS if (value := getattr(options, name)) is not None
@@ -139,6 +141,7 @@ def run_settings(options: argparse.Namespace) -> Settings:
         stop=tuple(options.stop),
         # Nothing but p and q needs the observation: a run that shows neither does without.
         record=options.rounds is not None or options.record is not None or switched["diagnostics"],
+        full_vocabulary=options.full_vocabulary,
         **fields,
         **switched,
     )

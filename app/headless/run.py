@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from app.headless.pair import describe, load, mendable
-from app.headless.record import Record, recorded_in
+from app.headless.record import STOPPED, Record, announce_size, recorded_in
 from app.headless.request import prompt_of, run_settings
 from app.headless.terminal import TextOut, on_interrupt, print_json, say
 from engine.recording import RecordedRun, Recording
@@ -27,7 +27,8 @@ def run(options: argparse.Namespace) -> int:
     """Run as asked; returns the exit code. Raises UserError before the first round."""
     settings, prompt = run_settings(options), prompt_of(options)
     with recorded_in(options.record) as record:
-        return _run(options, settings, prompt, record)
+        code = _run(options, settings, prompt, record)
+    return STOPPED if code == 0 and record.stopped else code
 
 
 def _run(options: argparse.Namespace, settings: Settings, prompt: str | list[int], record: Record) -> int:
@@ -35,9 +36,13 @@ def _run(options: argparse.Namespace, settings: Settings, prompt: str | list[int
     pair = load(options)
     loaded = time.perf_counter()
     with mendable():
+        from engine.drafting import drafts_at_all
         from engine.generator import SpeculativeGenerator
 
         generator = SpeculativeGenerator(pair, settings, stochastic=settings.stochastic)
+        if settings.full_vocabulary:
+            has_draft = drafts_at_all(pair, settings.drafter)
+            announce_size(settings, pair.target.vocab_size, has_draft, options.record)
         with on_interrupt(generator.cancel):
             header = generator.start(prompt)
             seconds = {"load_seconds": loaded - started, "prefill_seconds": time.perf_counter() - loaded}

@@ -29,12 +29,19 @@ def _spelled(character: str) -> str:
     return f"\\u{code:04x}" if character in _REORDERING else character
 
 
+class _Terminal:
+    """Whether the line that both streams share on a terminal has been begun by the text, and not ended."""
+
+    begun = False
+
+
 class TextOut:
     """Streams a text as it grows: as it is into a pipe or file, harmless on a terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._shown, self._last = stream, 0, "\n"
-        self._safe = harmless if stream.isatty() else str
+        self._is_terminal = stream.isatty()
+        self._safe = harmless if self._is_terminal else str
 
     def show(self, text: str) -> None:
         """Write what `text` has beyond the part already written."""
@@ -43,17 +50,20 @@ class TextOut:
             self._stream.write(self._safe(fresh))
             self._stream.flush()
             self._shown, self._last = len(text), fresh[-1]
+            _Terminal.begun = self._is_terminal and self._last != "\n"
 
     def line(self, text: str) -> None:
         """Write a line of its own below the text."""
-        self._stream.write(("" if self._last == "\n" else "\n") + text + "\n")
+        begun = _Terminal.begun if self._is_terminal else self._last != "\n"
+        self._stream.write(("\n" if begun else "") + text + "\n")
         self._stream.flush()
-        self._last = "\n"
+        self._last, _Terminal.begun = "\n", False
 
 
 def say(text: str) -> None:
     """One line for a person, on standard error; names of models and files in it can do no harm."""
-    print(visible_string(text), file=sys.stderr, flush=True)
+    begun, _Terminal.begun = _Terminal.begun and sys.stderr.isatty(), False
+    print(("\n" if begun else "") + visible_string(text), file=sys.stderr, flush=True)
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -277,6 +277,10 @@ def test_a_damaged_round_is_said(capsys: Capture, tmp_path: Path, session: Path)
         (("export", "{}", "--format", "json", "--run", "1", "--round", "1"), "leave --round out"),
         (("export", "{}", "--format", "csv", "--full"), "--full goes with --format jsonl"),
         (("export", "{}", "--format", "xml"), "invalid choice"),
+        (("export", "{}", "--format", "svg"), "choose one with --run"),
+        (("export", "{}", "--format", "png", "--run", "1", "--round", "1"), "leave --round out"),
+        (("export", "{}", "--format", "csv", "--chart", "kv"), "--chart and --theme go with --format png or svg"),
+        (("export", "{}", "--format", "png", "--run", "1", "--chart", "pie"), "invalid choice"),
         (("export", "{}"), "--format"),
         (("export", "{}", "--format", "csv", "--output", "{}"), "is the recording itself"),
         (("export", "{}", "--format", "csv", "--output", "/nowhere/a.csv"), "can't be written"),
@@ -410,6 +414,25 @@ def test_reading_needs_neither_mlx_nor_qt(session: Path, arguments: tuple[str, .
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
+
+
+def test_a_chart_needs_no_display(session: Path, tmp_path: Path) -> None:
+    away = ("QT_QPA_PLATFORM", "DISPLAY", "WAYLAND_DISPLAY")
+    screenless = {name: value for name, value in environment().items() if name not in away}
+    drawn = {}
+    for kind in ("png", "svg"):
+        out = tmp_path / f"chart.{kind}"
+        asked = ["export", str(session), "--format", kind, "--run", "1", "--theme", "dark"]
+        written = asked if kind == "png" else [*asked, "--chart", "timeline", "--output", str(out)]
+        done = subprocess.run(
+            [sys.executable, "-m", "app", *written], cwd=ROOT, env=screenless, capture_output=True, timeout=120
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+        drawn[kind] = done.stdout if kind == "png" else out.read_bytes()
+    assert drawn["png"].startswith(b"\x89PNG\r\n")
+    assert b"IEND" in drawn["png"][-12:]
+    assert drawn["svg"].startswith(b"<?xml")
+    assert b"<title>Draftscope: Timeline</title>" in drawn["svg"]
 
 
 @pytest.mark.parametrize("arguments", [("show",), ("export", "--format", "jsonl"), ("compare",)])
