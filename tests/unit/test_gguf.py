@@ -361,6 +361,10 @@ def test_ends_and_the_chat_template_come_from_the_metadata(tmp_path: Path, llama
     path = write_gguf(tmp_path / "m.gguf", METADATA | changes, TENSORS)
     model = load_model(path)
     assert model.end_ids == gguf_end_ids(read_gguf(path)) == {7, TOKENIZER.token_to_id(END)}
+    pieces = [*METADATA["tokenizer.ggml.tokens"]]
+    pieces[TOKENIZER.token_to_id("<s>")] = "<|eot_id|>"
+    named = write_gguf(tmp_path / "named.gguf", METADATA | {"tokenizer.ggml.tokens": pieces}, TENSORS)
+    assert gguf_end_ids(read_gguf(named)) == {TOKENIZER.token_to_id("<s>"), TOKENIZER.token_to_id(END)}
     assert model.chat is not None
     assert model.chat([{"role": "user", "content": "hi"}]) == "<user>hi>"
     bad = load_model(write_gguf(path, METADATA | {"tokenizer.chat_template": "{{ raise_exception('no') }}"}, TENSORS))

@@ -182,3 +182,5 @@ def test_more_layers_than_tensors_are_refused_before_they_are_built(folder: Path
     for count in (10**9, 0, -1, 2.0, True, "2", 10**30):
         edit_json(folder / "config.json", num_hidden_layers=count)
         assert "num_hidden_layers: expected a whole number that fits 20 tensors" in refusal(folder)
+        with pytest.raises(LoadError, match="num_hidden_layers"):
+            load_model(folder, allow_large=True)
