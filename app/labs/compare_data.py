@@ -19,6 +19,7 @@ from app.panels.acceptance_data import AcceptanceData
 from app.run_sources import Opener, StoppedError, checker
 from engine.compare import Comparison, compare
 from engine.recording import RecordedRun
+from engine.rounds import SOURCES
 from engine.session_file import SessionFileError
 from engine.statistics import wilson_interval
 from engine.text import Vocabulary
@@ -148,9 +149,14 @@ def _shown(run: RecordedRun, low: int, high: int) -> Iterator[Shown]:
     number, within = run.locate(low)
     while low < high:
         for emitted in run[number].emitted[within:][: high - low]:
-            yield Shown(emitted.token, emitted.source, number, emitted.position)
+            yield Shown(emitted.token, known_source(emitted.source), number, emitted.position)
             low += 1
         number, within = number + 1, 0
+
+
+def known_source(source: str) -> str:
+    """A source that can be drawn: a file may hold any text."""
+    return source if source in SOURCES else "target-draw"
 
 
 def curve_of(run: RecordedRun) -> Curve:

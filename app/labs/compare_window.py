@@ -27,7 +27,7 @@ from app import theme
 from app.format import plural, probability
 from app.jobs import Job, Steps
 from app.labs.compare_charts import CompareCharts
-from app.labs.compare_data import Compared, Shown, compare_steps
+from app.labs.compare_data import Compared, Shown, compare_steps, known_source
 from app.labs.compare_stream import StreamPair
 from app.labs.compare_words import counter_cells, first_lines, is_beyond_noise, report, settings_lines, written_test
 from app.panels.chips import chip_styles
@@ -593,7 +593,7 @@ def side_row(name: str, side: Side, shown: Compared) -> Row:
     """One side of the first difference."""
     draft, styles = side.draft, chip_styles(theme.current())
     vocabulary = shown.vocabularies["AB".index(name)]
-    source = styles[side.emitted.source]
+    source = styles[known_source(side.emitted.source)]
     fate = Cell("")
     if draft is not None:
         glyph = {"accepted": "check", "rejected": "cross"}.get(draft.fate)

@@ -95,6 +95,14 @@ def test_rounds_of_several_tokens_are_followed_within() -> None:
     assert (streams.b[-1].token, streams.b[-1].round, streams.b[-1].position) == (3, 20, 1)
 
 
+def test_a_source_that_no_rule_has_can_be_drawn() -> None:
+    run = run_of([0, 1])
+    run._rounds = [made_round(0, (), [(0, "<b>source")]), run[1]]
+    streams = compared(run, run_of([0, 2])).streams
+    assert streams is not None
+    assert [token.source for token in streams.a] == ["target-draw", "target-draw"]
+
+
 def test_other_vocabularies_are_not_aligned() -> None:
     other = run_of([0, 1], vocabulary=toy_vocabulary((" x", " b", " c", " d")))
     shown = compared(run_of([0, 1]), other)
