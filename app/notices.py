@@ -88,7 +88,7 @@ def of_run(run: RecordedRun, in_force: Settings, wanted: Settings) -> list[Notic
     if last is not None:
         if in_force.kill_switch:
             found.append(notice(KILL_SWITCH, f"Kill switch on: rule = {last.rule}."))
-        elif in_force.stochastic and last.rule != "stochastic":
+        elif in_force.stochastic and last.rule not in ("stochastic", in_force.rule):
             found.append(notice(RULE, f"Stochastic is on, but rule = {last.rule}: {last.rule_reason}"))
         if last.rule in RULE_TABLE and RULE_TABLE[last.rule].is_reference:
             label = RULE_TABLE[last.rule].label.removeprefix("not lossless: ")

@@ -20,7 +20,7 @@ from app.worker import BUNDLED, EngineRoom, Fork, PairSummary, Worker
 from engine.breakpoints import Breakpoint, Hit
 from engine.forks import Forced, fork_note, settings_before
 from engine.recording import OpenedSession, RecordedRun, Recording
-from engine.rounds import ContentCheck, Round, RunEnd, RunHeader
+from engine.rounds import ContentCheck, Round, RunHeader
 from engine.session_file import SessionFileError
 from engine.settings import Settings, SettingsError
 
@@ -90,7 +90,7 @@ class Session(QObject):
     """Glue between Worker, Recording and View; what the window calls and listens to.
 
     Signals: `state_changed` (a state of the worker; when a run is over, all its rounds were recorded before);
-    `banner_changed`, `pair_changed`; `message` (kind, text): "error" for what the user can mend, "notice" for the
+    `pair_changed`; `message` (kind, text): "error" for what the user can mend, "notice" for the
     rest, plain text; `progress_changed` (see `progress`); `memory_changed`; `configured` (`prompt` or `settings` of
     the next run were set by `configure`); `described` (see `backend`); `run_ended` (the RecordedRun);
     `check_changed` (a check of the caches' contents was asked for, or is over; or how often they come was set);
@@ -98,7 +98,6 @@ class Session(QObject):
     """
 
     state_changed = Signal(str)
-    banner_changed = Signal()
     pair_changed = Signal()
     message = Signal(str, str)
     progress_changed = Signal()
@@ -139,7 +138,6 @@ class Session(QObject):
         """What failed last, until something else goes well."""
         self.live_settings: Settings | None = None
         """The settings in force in the newest round of the newest run."""
-        self.banner: tuple[str, ...] = ()
         """What isn't what was asked, in plain sentences."""
         self.memory_text = ""
         self._memory: tuple[int, int] | None = None
@@ -479,7 +477,6 @@ class Session(QObject):
         self.backend = pair.backend
         self._fit_prompt(pair)
         self.pair_changed.emit()
-        self._refresh_banner()
         self._refresh_memory()
 
     def _fit_prompt(self, pair: PairSummary) -> None:
@@ -569,7 +566,6 @@ class Session(QObject):
                 ended.append(run)
             advanced = advanced or run is self.view.run
         self._refresh_memory()
-        self._refresh_banner()
         if advanced:
             spent = time.thread_time() - began
             # A frame takes rounds in or refreshes panels, not both; but panels don't wait for two frames.
@@ -595,42 +591,6 @@ class Session(QObject):
             active, cache = self._memory
             self.memory_text = f"MLX {_mebibytes(active)} + {_mebibytes(cache)} cache"
             self.memory_changed.emit()
-
-    def _refresh_banner(self) -> None:
-        banner = tuple(self._sentences())
-        if banner != self.banner:
-            self.banner = banner
-            self.banner_changed.emit()
-
-    def _sentences(self) -> list[str]:
-        """Anything that isn't what was asked, newest run first in importance; no sentence twice."""
-        sentences: list[str] = []
-        if self._recorded is not None and self.live_settings is not None:
-            sentences += _of_run(self._recorded[1], self.live_settings)
-        sentences += self.pair.notices if self.pair is not None else ()
-        if "slow" in self.backend:
-            sentences.append(f"Backend: {self.backend}.")
-        return list(dict.fromkeys(sentences))
-
-
-def _of_run(run: RecordedRun, settings: Settings) -> list[str]:
-    last = run[-1] if len(run) else None
-    sentences = []
-    if last is not None and settings.kill_switch:
-        sentences.append(f"Kill switch on: rule = {last.rule}.")
-    elif last is not None and settings.stochastic and last.rule != "stochastic":
-        sentences.append(f"Stochastic is on, but rule = {last.rule}: {last.rule_reason}")
-    if last is not None and not last.distribution_preserving:
-        sentences.append(f"Rule {last.rule} is not lossless: {last.rule_label}.")
-    if settings.rewind != "correct":
-        drift = f" Drift {last.drift}." if last is not None else ""
-        sentences.append(f"Rewind fault on: {settings.rewind} trims the draft cache too far.{drift}")
-    elif last is not None and last.drift:
-        sentences.append(f"The draft cache is not where it should be: drift {last.drift}.")
-    sentences += run.header.notices
-    if isinstance(run.end, RunEnd) and run.end.finish_reason == "error":
-        sentences.append(f"The run ended by an error: {run.end.notice}")
-    return sentences
 
 
 def _mebibytes(count: int) -> str:
