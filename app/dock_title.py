@@ -36,7 +36,8 @@ class ElidedLabel(QWidget):
 
     def sizeHint(self) -> QSize:
         metrics = self.fontMetrics()
-        return QSize(metrics.horizontalAdvance(self._text), metrics.height())
+        # The advance is rounded, and eliding minds the fraction.
+        return QSize(metrics.horizontalAdvance(self._text) + 1, metrics.height())
 
     def minimumSizeHint(self) -> QSize:
         return QSize(0, self.fontMetrics().height())

@@ -84,7 +84,7 @@ def _share_rows(window: QMainWindow, docks: Docks, height: int, acceptance: int)
     low = height < 44 * lh
     lanes = _lanes(docks, low)
     # In a low window the chart gives way to the lanes as far as it can still be read.
-    below = {"kv": round((3 if low else 4.6) * lh), "acceptance": (acceptance - (low and lanes > 0)) * lh}
+    below = {"kv": round((2.8 if low else 4.6) * lh), "acceptance": (acceptance - (low and lanes > 0)) * lh}
     # With the title. A low window leaves the strip alone, without glyphs and numbers.
     below["timeline"] = round((2.8 if low else 4.9) * lh) + lanes
     above = height - sum(below.values()) - 3 * SPLITTER
@@ -119,7 +119,7 @@ def _share_inspect(window: QMainWindow, docks: Docks, width: int, height: int) -
         rest = width - gutter - 2 * SPLITTER
         _share(window, docks, {"distributions": round(rest * 0.6), "residual": round(rest * 0.4)}, _HORIZONTAL)
     above = _share_rows(window, docks, height, 6 if low else 10)
-    upper = {"stream": round((4.5 if low else 7.6) * lh), "round": round((9.6 if narrow else 7.4) * lh)}
+    upper = {"stream": round((4.5 if low else 7.6) * lh), "round": round((9 if narrow else 7.4) * lh)}
     upper["distributions"] = above - sum(upper.values()) - 2 * SPLITTER
     _share(window, docks, upper, _VERTICAL)
 

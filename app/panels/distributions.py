@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QWidget
 
 from app import theme
@@ -25,8 +26,12 @@ TOP_CHOICES: tuple[tuple[str, int | None], ...] = (
     ("all kept", None),
 )
 IDENTITY_TOLERANCE = 1e-4
-PLAIN = ResidualName()
 """Σ min and Z are float32 sums over the vocabulary, taken apart; a larger difference is said in red."""
+
+WIDE = 58
+"""Width in em from which on the whole identity fits into the title, beside the controls."""
+
+PLAIN = ResidualName()
 
 EMPTY = "The target's p and the drafter's q appear here with the first round."
 NOT_RECORDED = "This run keeps no distributions: it was made with the record off."
@@ -104,6 +109,7 @@ class DistributionsPanel(PositionBars):
         super().__init__(view, parent)
         self._wanted_stage = FINAL
         self._title = ("p and q", "")
+        self._short = ""
         self.setObjectName("distributions")
         self.setAccessibleName("Distributions p and q")
         self._swatches = Swatches((("p", "p target"), ("q", "q draft")))
@@ -128,8 +134,12 @@ class DistributionsPanel(PositionBars):
         return self._title[0]
 
     def title_context(self) -> str:
-        """The identity with its numbers, and what is shown instead of a stage that a model lacks."""
-        return self._title[1]
+        """The identity with its numbers, and what is shown instead of a stage that a model lacks.
+
+        A narrow panel has the residual beside it, whose title tells Z: there the sum alone is told while they agree.
+        """
+        narrow = self.width() < theme.em() * WIDE
+        return self._short if narrow and self._short else self._title[1]
 
     def title_widgets(self) -> list[QWidget]:
         """Legend, axis, number of tokens, stage."""
@@ -184,16 +194,19 @@ class DistributionsPanel(PositionBars):
 
     def _describe(self, record: Round, data: Distributions, position: int, stage: str) -> None:
         name = "p and q" if data.q is not None else "p"
-        parts = []
+        parts, short = [], ""
         if data.q is not None:
-            text = self._identity(record, data, position)[0].replace("min(p, q)", "min")
+            whole, bad = self._identity(record, data, position)
+            text = whole.replace("min(p, q)", "min")
+            if not bad and stage == FINAL and text.startswith("Σ min = "):
+                short = text.partition(" = 1 − Z")[0]
             parts.append(text if stage == FINAL or not text else f"final: {text}")
         elif position < record.k:
             parts.append("the drafter reports no q")
         else:
             parts.append("behind the drafts: nothing was proposed here" if record.k else "nothing was drafted")
         parts += self._stand_ins(data, stage)
-        self._set_title(f"{name}, position {position + 1}", "; ".join(part for part in parts if part))
+        self._set_title(f"{name}, position {position + 1}", "; ".join(part for part in parts if part), short)
 
     @staticmethod
     def _identity(record: Round, data: Distributions, position: int) -> tuple[str, bool]:
@@ -208,9 +221,15 @@ class DistributionsPanel(PositionBars):
         shown = [(name, stage_values(stages, final, order, stage)[1]) for name, stages, final in sides]
         return [f"{name} has no {stage}: shown after {instead}" for name, instead in shown if instead != stage]
 
-    def _set_title(self, name: str, context: str) -> None:
+    def _set_title(self, name: str, context: str, short: str = "") -> None:
         if (name, context) != self._title:
-            self._title = (name, context)
+            self._title, self._short = (name, context), short
+            self.title_changed.emit()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        before, now = (width < theme.em() * WIDE for width in (event.oldSize().width(), event.size().width()))
+        if before != now:
             self.title_changed.emit()
 
     # Rows

@@ -32,6 +32,7 @@ EMPTY = "Press Run: what each round forwards into both caches and trims off agai
 CELLS = "forwarded and trimmed per round; drift = expected − actual position of the draft cache"
 BARS = "drift per round = expected − actual position of the draft cache"
 ROWS = ("main", "draft", "drift")
+APART = "  "
 FEW = 512
 """So many of the newest rounds are looked at for the width of their numbers."""
 
@@ -142,7 +143,12 @@ class KvPositionsPanel(QWidget):
         return QSize(theme.em() * 60, 3 * theme.line_height() + 6)
 
     def minimumSizeHint(self) -> QSize:
-        return QSize(theme.em() * 20, 3 * theme.line_height())
+        return QSize(theme.em() * 20, round(1.3 * theme.line_height()))
+
+    @property
+    def is_one_row(self) -> bool:
+        """Whether there is room for one row alone: numbers in the gutter, and the drift beside it."""
+        return self.height() < 2 * theme.line_height()
 
     # Following the view
 
@@ -222,7 +228,7 @@ class KvPositionsPanel(QWidget):
     def shows_bars(self, axis: AxisMap) -> bool:
         """Bars of drift stand where there is any, and where columns of text would not fit."""
         run = self._view.run
-        if run is None or run.first_drift is not None:
+        if run is None or run.first_drift is not None or self.is_one_row:
             return run is not None
         return axis.cell < QFontMetrics(self._mono).horizontalAdvance("0") * max(self._widest, 2) + 4
 
@@ -318,12 +324,17 @@ class KvPositionsPanel(QWidget):
             painter.drawText(area, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextWordWrap, EMPTY)
             return
         axis = self._axis.map(self.width())
-        self._paint_gutter(painter, run, record)
+        if self.is_one_row:
+            self._paint_words(painter, record)
+        else:
+            self._paint_gutter(painter, run, record)
         painter.fillRect(self._axis.gutter - 1, 0, 1, self.height(), QColor(colours.line))
         painter.setClipRect(self._axis.gutter, 0, self.width() - self._axis.gutter, self.height())
         left, right = axis.edges(self._view.round_index)
         painter.fillRect(left, 0, right - left, self.height(), QColor(colours.selection))
-        if self.shows_bars(axis):
+        if self.is_one_row:
+            self._paint_line(painter, run, axis)
+        elif self.shows_bars(axis):
             self._paint_bars(painter, run, axis)
         else:
             self._paint_cells(painter, run, axis)
@@ -381,6 +392,50 @@ class KvPositionsPanel(QWidget):
         area = QRectF(start, top, gutter - start, height)
         quiet = colours.text2 if layers_agree(record) else colours.danger
         self._text(painter, area, self.owed(record), quiet, font=self._ui)
+
+    def words(self, record: Round, room: int) -> list[tuple[str, bool]]:
+        """The gutter in one row, as wide as `room` allows: pieces of text, and whether each tells of a fault."""
+        metrics = QFontMetrics(self._ui)
+        drift = (f"▲ drift {record.drift}" if record.drift else "drift 0", record.drift != 0)
+        pieces: list[tuple[str, bool]] = []
+        for pattern in ("{name} {end} of {expected}", "{name} {end}/{expected}", "{end}/{expected}"):
+            pieces = []
+            for name, cache in (("main", record.main_cache), ("draft", record.draft_cache)):
+                if cache is not None:
+                    text = pattern.format(name=name, end=count(cache.end), expected=count(cache.expected_end))
+                    pieces.append((text, cache.end != cache.expected_end))
+            pieces.append(drift)
+            if metrics.horizontalAdvance(APART.join(text for text, _ in pieces)) <= room:
+                return pieces
+        return pieces[-1:]
+
+    def _paint_words(self, painter: QPainter, record: Round) -> None:
+        colours, left = self._colours, 8
+        pieces = self.words(record, self._axis.gutter - 18)
+        for at, (text, is_bad) in enumerate(pieces):
+            ink = colours.danger if is_bad else colours.text
+            text += APART if at + 1 < len(pieces) else ""
+            self._text(painter, QRectF(left, 0, self._axis.gutter, self.height()), text, ink, font=self._ui)
+            left += QFontMetrics(self._ui).horizontalAdvance(text)
+
+    def _paint_line(self, painter: QPainter, run: RecordedRun, axis: AxisMap) -> None:
+        """The drift of each round in one row: its number, or a bar where that has no room."""
+        low, high = axis.visible()
+        if low >= high:
+            return
+        drift, starts = run.column("drift"), axis.bucket_starts()
+        tallest = np.maximum.reduceat(np.abs(drift[low:high]), starts - low)
+        most = max(int(tallest.max()), 1)
+        lefts, rights = axis.all_edges(starts)
+        if axis.cell < QFontMetrics(self._bold).horizontalAdvance(str(-most)) + 4:
+            tall = np.where(tallest > 0, np.maximum(np.rint(tallest / most * (self.height() - 2)), 1), 0)
+            for left, right, height in bars(lefts, rights, tall.astype(np.int64)):
+                painter.fillRect(left, self.height() - height, right - left, height, QColor(self._colours.danger))
+            return
+        for index, left, right in zip(starts.tolist(), lefts.tolist(), rights.tolist(), strict=True):
+            value, here = int(drift[index]), index == self._view.round_index
+            ink, font = (self._colours.danger if value else self._colours.text), (self._bold if here else self._mono)
+            self._text(painter, QRectF(left, 0, right - left, self.height()), str(value), ink, "mid", font)
 
     def _bar(self, painter: QPainter, row: QRect, left: float, right: float, ink: str) -> None:
         if right > left:

@@ -15,6 +15,7 @@ from app.panels.bars import BarOptions, BarRow, BarRows, BarTable, make_scale
 from app.panels.distributions import (
     EMPTY,
     NOT_RECORDED,
+    WIDE,
     DistributionsPanel,
     identity,
     offered_stages,
@@ -124,7 +125,18 @@ def test_the_identity_shows_both_recorded_numbers(view: View, panel: Distributio
     view.show_run(run)
     view.select(0, 0)
     draft, mass = run[0].drafts[0], run[0].distributions[0].residual_mass
-    assert f"Σ min = {draft.sum_min:#.4g} = 1 − Z, Z = {mass:#.4g}" in panel.title_context()
+    assert panel.title_context() == f"Σ min = {draft.sum_min:#.4g}", "the title of the residual beside it tells Z"
+    told: list[str] = []
+    panel.title_changed.connect(lambda: told.append(panel.title_context()))
+    panel.resize(theme.em() * WIDE, 260)
+    assert told == [f"Σ min = {draft.sum_min:#.4g} = 1 − Z, Z = {mass:#.4g}"]
+    panel.resize(650, 260)
+    wrong = dataclasses.replace(run[0].drafts[0], sum_min=0.123)
+    run._rounds[0] = dataclasses.replace(run[0], drafts=(wrong, *run[0].drafts[1:]))
+    view.select(0, 0)
+    assert "≠ 1 − Z" in panel.title_context(), "what disagrees is told in full"
+    run._rounds[0] = dataclasses.replace(run[0], drafts=(draft, *run[0].drafts[1:]))
+    view.select(0, 0)
     assert panel.content().foot.startswith("Σ min(p, q) = ")
     assert identity(0.7361, 0.2639) == ("Σ min(p, q) = 0.7361 = 1 − Z, Z = 0.2639", False)
     text, bad = identity(0.7, 0.2639)

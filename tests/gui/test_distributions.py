@@ -123,7 +123,7 @@ def test_title_names_the_position_and_the_identity(panel: DistributionsPanel, vi
     with qtbot.waitSignal(panel.title_changed):
         view.select(record.index)
     assert panel.title_name() == f"p and q, position {view.position + 1}"
-    assert "= 1 − Z" in panel.title_context()
+    assert panel.title_context().startswith("Σ min = 0.")
     assert identity(0.7361, 0.2639) == ("Σ min(p, q) = 0.7361 = 1 − Z, Z = 0.2639", False)
     assert identity(0.7361, 0.2739)[1]
     view.show_run(fake_run(3, diagnostics=False))

@@ -10,6 +10,7 @@ from fakes import FakeRounds, end_run, fake_header, fake_run
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QFontMetrics
 
+from app import theme
 from app.panels.kv_positions import BARS, CELLS, EMPTY, KvPositionsPanel, bars, cell_text, layers_agree, longest
 from app.panels.round_axis import AxisMap, RoundAxis
 from app.view import View
@@ -148,3 +149,43 @@ def test_a_cache_that_holds_too_much_sets_the_scale_of_the_bars() -> None:
     long = dataclasses.replace(record.draft_cache, end=record.main_cache.end + 50)
     assert longest(dataclasses.replace(record, draft_cache=long)) == long.end
     assert longest(dataclasses.replace(record, draft_cache=None)) == record.main_cache.end
+
+
+def test_a_low_panel_says_all_in_one_row(panel, view) -> None:
+    run = fake_run(20, distributions=False, legacy=True)
+    view.show_run(run)
+    view.select(4)
+    assert panel.minimumSizeHint().height() < 2 * theme.line_height()
+    assert not panel.is_one_row
+    panel.resize(1440, panel.minimumSizeHint().height())
+    assert panel.is_one_row
+    record, main = run[4], run[4].main_cache
+    assert panel.words(record, 2000) == [
+        (f"main {main.end} of {main.end}", False),
+        (f"draft {record.draft_cache.end} of {record.draft_cache.expected_end}", True),
+        (f"▲ drift {record.drift}", True),
+    ]
+    widths = [
+        QFontMetrics(panel._ui).horizontalAdvance("  ".join(text for text, _ in panel.words(record, room)))
+        for room in (400, 190, 140, 100)
+    ]
+    assert all(width <= room for width, room in zip(widths, (400, 190, 140, 100), strict=True))
+    assert widths == sorted(set(widths), reverse=True)
+    assert panel.words(record, 10) == [(f"▲ drift {record.drift}", True)], "drift is never left out"
+    assert panel.words(dataclasses.replace(record, drift=0, draft_cache=None), 2000)[-1] == ("drift 0", False)
+
+
+def red_pixels(panel: KvPositionsPanel) -> int:
+    image, red = panel.grab().toImage(), QColor(panel._colours.danger)
+    beside = range(panel._axis.gutter, image.width())
+    return sum(image.pixelColor(x, y) == red for x in beside for y in range(image.height()))
+
+
+def test_a_low_panel_shows_the_drift_of_each_round(panel, view) -> None:
+    panel.resize(1440, panel.minimumSizeHint().height())
+    for rounds in (20, 1500):
+        view.show_run(fake_run(rounds, distributions=False))
+        assert red_pixels(panel) == 0
+        view.show_run(fake_run(rounds, distributions=False, legacy=True))
+        assert red_pixels(panel) > 0
+        assert panel.title_context() == BARS
