@@ -115,8 +115,8 @@ def what_if(
     found = np.flatnonzero(seen.ids == draft.token)
     if not len(found):
         raise SettingsError("the draft isn't among the tokens that were kept")
-    p, rest_p = _tempered(seen.p, ratios[0])
-    q, rest_q = (None, 0.0) if seen.q is None else _tempered(seen.q, ratios[1])
+    p, rest_p = _tempered(seen.p, ratios[0], _rest(seen, seen.p))
+    q, rest_q = (None, 0.0) if seen.q is None else _tempered(seen.q, ratios[1], _rest(seen, seen.q))
     if RULE_TABLE[rule].needs_q and q is None:
         raise SettingsError(f"{rule}: the drafter reported no q")
     u = draft.u if u is None else u
@@ -175,7 +175,7 @@ def _replacement(case: _Case) -> tuple[Floats, float, str | None]:
     assert q is not None
     if case.is_as_drawn and seen.residual is not None and case.record.rule not in _OTHER_RESIDUAL:
         if (seen.residual_mass or 0.0) > NO_RESIDUAL:
-            return seen.residual, max(1.0 - float(seen.residual.sum()), 0.0), None
+            return seen.residual, _rest(seen, seen.residual), None
         return p, rest_p, None  # p = q: the degenerate fallback
     weights, beyond = np.maximum(p - q, 0), max(rest_p - rest_q, 0.0)
     total = float(weights.sum()) + beyond
@@ -224,14 +224,11 @@ def _token(case: _Case, accepted: bool | None, match: int | None) -> int | None:
     return None
 
 
-def _tempered(values: Floats, ratio: float) -> tuple[Floats, float]:
+def _tempered(values: Floats, ratio: float, rest: float) -> tuple[Floats, float]:
     """(values at the new temperature, mass of the tokens that weren't kept), summing to 1.
 
     What wasn't kept is taken for one lump, whose share changes as a token's would: an approximation.
     """
-    rest = max(1.0 - float(values.sum()), 0.0)
-    if rest < 1e-6:
-        rest = 0.0
     if ratio == 1:
         return values, rest
     every = np.append(values.astype(np.float64), rest)
@@ -248,11 +245,21 @@ def _why_approximate(case: _Case, uses_q: bool) -> str | None:
     changed = [(seen.p, seen.p_support)] if case.ratios[0] != 1 else []
     if uses_q and seen.q is not None and case.ratios[1] != 1:
         changed.append((seen.q, seen.q_support or 0))
-    if any(np.count_nonzero(kept) < support for kept, support in changed):
+    if not _is_whole(seen) and any(np.count_nonzero(kept) < support for kept, support in changed):
         reasons.append(_kept(seen))
     if any(support < seen.vocab_size for _, support in changed):
         reasons.append("a filter was on, and would have cut elsewhere")
     return "; ".join(reasons) or None
+
+
+def _is_whole(seen: Distributions) -> bool:
+    return len(seen.ids) >= seen.vocab_size
+
+
+def _rest(seen: Distributions, values: Floats) -> float:
+    """The mass of the tokens that weren't kept; a float32 sum can't tell less than a millionth from nothing."""
+    rest = 0.0 if _is_whole(seen) else 1.0 - float(values.sum(dtype=np.float64))
+    return rest if rest >= 1e-6 else 0.0
 
 
 def _kept(seen: Distributions) -> str:

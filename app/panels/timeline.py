@@ -188,7 +188,8 @@ class TimelinePanel(QWidget):
         if run is None or not len(run):
             return EMPTY
         cursor = f"the cursor is on round {self._view.round_index}"
-        return f"{plural(len(run), 'round')}: {self._told(run, 0, len(run))}; {cursor}"
+        runs = f"{self.tree.words()}; " if self.tree.words() else ""
+        return f"{runs}{plural(len(run), 'round')}: {self._told(run, 0, len(run))}; {cursor}"
 
     @staticmethod
     def _told(run: RecordedRun, low: int, high: int) -> str:

@@ -24,7 +24,7 @@ from app.panels.chips import colour
 from app.panels.coin_slider import STEPS, CoinSlider
 from app.panels.title_controls import CopiesTable, Table, draw_sentence
 from app.panels.trial_sheet import TrialSheet
-from app.panels.trial_text import Trial, Wish, spoken_trial, trial, trial_table
+from app.panels.trial_text import Trial, Wish, spoken_trial, temperature_at, trial, trial_table, usual_rule
 from app.view import View
 from engine.offline import RULES
 from engine.recording import RecordedRun
@@ -240,12 +240,12 @@ class TrialPage(CopiesTable):
         assert shown is not None
         if record is None:
             return
-        plain = trial(run, record, self._view.position, Wish())
-        same_u = u is None or (plain.recorded_u is not None and u == _shortest(plain.recorded_u))
+        drawn = shown.recorded_u
+        same_u = u is None or (drawn is not None and u == _shortest(drawn))
         self._wish = Wish(
-            None if rule == plain.rule else rule,
+            None if rule == usual_rule(record, self._view.position) else rule,
             None if same_u else u,
-            None if temperature == plain.temperature else temperature,
+            None if temperature == temperature_at(run, record.index) else temperature,
         )
         self._show(run, record)
 

@@ -306,15 +306,13 @@ def _notes(record: Round, position: int, warmed: bool, own: bool, found: WhatIf)
 def _draws(found: WhatIf, vocab_size: int) -> tuple[tuple[tuple[int, float, str], ...], int, str]:
     """The largest of the replacement, how many tokens aren't listed, and their mass in words; 0, "" without any."""
     mark = ALMOST if found.draw_approximate else ""
-    order = [int(at) for at in np.argsort(-found.replacement, kind="stable") if found.replacement[at] > 0]
-    listed = order[:MOST_BARS]
-    draws = tuple(
-        (int(found.ids[at]), float(found.replacement[at]), mark + probability(float(found.replacement[at])))
-        for at in listed
-    )
-    left = len(order) > len(listed)
-    rest = max(found.rest + float(sum(found.replacement[at] for at in order[len(listed) :])), 0.0)
-    if not left and rest < 1e-6:
+    values = found.replacement
+    # The whole vocabulary may be here: it isn't sorted for eight of it.
+    some = np.argpartition(-values, MOST_BARS)[:MOST_BARS] if len(values) > MOST_BARS else np.arange(len(values))
+    listed = [int(at) for at in sorted(some, key=lambda at: (-values[at], at)) if values[at] > 0]
+    draws = tuple((int(found.ids[at]), float(values[at]), mark + probability(float(values[at]))) for at in listed)
+    rest = max(found.rest + float(values.sum(dtype=np.float64)) - float(values[listed].sum(dtype=np.float64)), 0.0)
+    if np.count_nonzero(values > 0) <= len(listed) and rest < 1e-6:
         return draws, 0, ""
     return draws, vocab_size - len(listed), mark + probability(rest)
 

@@ -77,6 +77,7 @@ def test_the_title_counts_the_runs(panel: TimelinePanel, view: View, runs: list[
     assert panel.title_context() == f"run 1 of 4 · {CELLS}"
     view.show_run(runs[2])
     assert panel.title_context().startswith("run 3 of 4 · ")
+    assert panel.spoken().startswith("run 3 of 4; 150 rounds: ")
     view.show_run(fake_run(3, distributions=False))
     assert panel.title_context().startswith("4 runs · ")
 

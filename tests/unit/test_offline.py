@@ -241,3 +241,18 @@ def test_no_residual_is_called_what_the_engine_calls_so() -> None:
     from engine import offline, verification
 
     assert offline.NO_RESIDUAL == verification.NO_RESIDUAL
+
+
+def test_a_whole_vocabulary_leaves_no_rest_however_float32_adds_up() -> None:
+    record = next(r for r in rounds_of() if r.rejected_at == 0)
+    seen = record.distributions[0]
+    assert seen.q is not None
+    short = dataclasses.replace(seen, p=seen.p * np.float32(0.9999), q=seen.q * np.float32(0.9999))
+    made = dataclasses.replace(record, distributions=(short,) * 5)
+    assert what_if(made, 0, rule="resample-from-p").rest == 0
+    warm = what_if(made, 0, temperature_ratio=2.0)
+    assert warm.rest == 0
+    assert warm.approximate is None
+    part = dataclasses.replace(short, vocab_size=7)
+    again = what_if(dataclasses.replace(record, distributions=(part,) * 5), 0, rule="resample-from-p")
+    assert again.rest == pytest.approx(1e-4, rel=0.01)
