@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 import reprlib
 from collections.abc import Sequence
+from typing import SupportsIndex
 
 from engine.cache_layers import kv_quantization, why_not_quantizable
 from engine.drafting import draft_network, drafts_at_all
@@ -20,7 +22,7 @@ class PromptError(ValueError):
 def prompt_ids(target: LanguageModel, prompt: str | Sequence[int]) -> list[int]:
     """The ids of a prompt, text or ids. Raises PromptError for one that can't be run."""
     try:
-        ids = target.encode(prompt) if isinstance(prompt, str) else [int(token) for token in prompt]
+        ids = target.encode(prompt) if isinstance(prompt, str) else [_token_id(token) for token in prompt]
     except ValueError as error:
         raise PromptError(str(error)) from error
     if isinstance(prompt, str) and prompt and not prompt.strip():
@@ -34,6 +36,12 @@ def prompt_ids(target: LanguageModel, prompt: str | Sequence[int]) -> list[int]:
     if room is not None and len(ids) > room:
         raise PromptError(f"the prompt has {len(ids)} tokens, but the target's context holds {room}: shorten it")
     return ids
+
+
+def _token_id(token: object) -> int:
+    if not isinstance(token, SupportsIndex):
+        raise PromptError(f"the prompt holds {token!r}, which is no token id: expected whole numbers")
+    return operator.index(token)
 
 
 def notices_of(pair: Pair, settings: Settings) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 from engine.text import TextStream, Vocabulary
 
@@ -11,9 +12,16 @@ class TextSoFar:
     """The text of a run, with everything held back that might still become part of a stop string."""
 
     def __init__(self, vocabulary: Vocabulary, stop: Sequence[str]) -> None:
-        self._stream, self._vocabulary, self._stop = TextStream(vocabulary), vocabulary, tuple(stop)
+        self._stream, self._stop = TextStream(vocabulary), tuple(stop)
         self._text = ""
         self._closed = False
+        self._unfinished = ""  # how `close` showed a character whose last bytes may still come
+
+    def copy(self) -> TextSoFar:
+        """As it is now, for what comes to be taken back."""
+        other = copy(self)
+        other._stream = self._stream.copy()
+        return other
 
     def add(self, token: int) -> str | None:
         """Take a token; returns the stop string that it completed, if any, and cuts the text before it."""
@@ -43,12 +51,14 @@ class TextSoFar:
     def close(self) -> None:
         """No more tokens come: show what was held back."""
         if not self._closed:
-            self._text += self._stream.finish()
+            self._unfinished = self._stream.unfinished
+            self._text += self._unfinished
             self._closed = True
 
     def reopen(self) -> None:
-        """Go on after an end."""
-        self._stream = TextStream(self._vocabulary)
+        """Go on after an end, also within a character."""
+        self._text = self._text.removesuffix(self._unfinished)
+        self._unfinished = ""
         self._closed = False
 
 

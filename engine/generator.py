@@ -127,7 +127,7 @@ class SpeculativeGenerator:
         `progress(done, total)` returns True to cancel. Raises PromptError for a prompt that can't be run.
         """
         ids = prompt_ids(self.pair.target, prompt)
-        self._begin(ids, prompt if isinstance(prompt, str) else self.pair.target.vocabulary.decode(ids))
+        self._begin(ids, prompt if isinstance(prompt, str) else self.pair.target.vocabulary.whole_text(ids))
         if not self._prefill(ids[:-1], progress):
             self._finish("cancelled", "Stopped while reading the prompt.")
         return self._describe_caches()
@@ -227,9 +227,13 @@ class SpeculativeGenerator:
                 return
             if self._context_is_full():
                 return
+            emitted, text = len(self.tokens), self._text.copy()
             try:
                 record = self._round()
             except Exception as error:
+                # What has no record wasn't emitted, also where the failure came behind the test.
+                del self.tokens[emitted:]
+                self._text = text
                 self._fail(error)
                 return
             yield record
@@ -621,9 +625,14 @@ class SpeculativeGenerator:
 
     def _fail(self, error: Exception) -> None:
         """A failed round left both caches at the last good one, or the run can't go on."""
+        told = str(error)
         if not isinstance(error, RoundError | CacheError):
-            log.exception("round %d failed", self._index)
-        self._finish("error", str(error) if isinstance(error, RoundError | CacheError) else repr(error))
+            told = repr(error)
+        elif isinstance(error, CacheError) and error.__context__ is not None:
+            told = f"{error.__context__!r}; then {error}"
+        if told != str(error):
+            log.error("round %d failed", self._index, exc_info=error)
+        self._finish("error", told)
 
     def _finish(self, reason: str, notice: str) -> None:
         s = self.statistics

@@ -24,6 +24,9 @@ ROUNDING = 1e-6
 DRY_LIMIT = 1e30
 """The largest DRY penalty: it removes any token, and stays inside float32."""
 
+MOST = 2**31 - 2
+"""No history is as long; a length beyond it, which int32 can't hold, counts as this."""
+
 
 def xtc_active(settings: SamplerSettings) -> bool:
     """Whether a position needs a coin for XTC. Greedy settings draw no randomness, so XTC is off there."""
@@ -164,11 +167,12 @@ def dry_penalties(
     if length < 2:
         return mx.zeros((rows, vocab_size))
     history = mx.array(known) if drafted is None else mx.concatenate([mx.array(known), drafted.astype(mx.int32)])
-    matches = _match_lengths(known, history, rows, _longest_useful(settings))
+    matches = _match_lengths(known, history, rows, min(_longest_useful(settings), MOST))
 
     # Row i ends at ends[i]; a match must lie inside its window, and so must the token after it.
     ends = np.arange(length - rows + 1, length + 1)
-    starts = np.maximum(ends - settings.dry_window, 0) if settings.dry_window else np.zeros(rows, np.int64)
+    window = min(settings.dry_window, length)
+    starts = np.maximum(ends - window, 0) if window else np.zeros(rows, np.int64)
     room = np.maximum(np.arange(length - 1)[None, :] - starts[:, None] + 1, 0)
     matches = mx.minimum(matches[:, :-1], mx.array(room.astype(np.int32)))
     longest = (
@@ -176,7 +180,7 @@ def dry_penalties(
         .at[mx.arange(rows)[:, None], mx.broadcast_to(history[None, 1:], matches.shape)]
         .maximum(matches)
     )
-    excess = (longest - settings.dry_allowed_length).astype(mx.float32)
+    excess = (longest - min(settings.dry_allowed_length, MOST)).astype(mx.float32)
     log_penalty = math.log(settings.dry_multiplier) + excess * math.log(settings.dry_base)
     penalty = mx.exp(mx.minimum(log_penalty, math.log(DRY_LIMIT)))
     return mx.where((longest > 0) & (excess >= 0), penalty, 0.0)

@@ -15,7 +15,7 @@ class Vocabulary:
 
     `pieces`: the bytes of each id as they stand in running text (b" the"). `special`: ids of control tokens,
     which add nothing to the text. `names`: printable names of the special tokens, by id. `sentencepiece`: pieces come
-    from a SentencePiece vocabulary, which puts a space before the first word of a text; it is kept.
+    from a SentencePiece vocabulary that puts a space before the first word of a text.
     """
 
     pieces: tuple[bytes, ...]
@@ -50,9 +50,17 @@ class Vocabulary:
         return piece.decode("utf-8") if kind == "text" else "".join(f"<0x{byte:02X}>" for byte in piece)
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """The running text of these tokens; special tokens add nothing, broken UTF-8 shows as U+FFFD."""
+        """The running text of these tokens; special tokens add nothing, broken UTF-8 shows as U+FFFD.
+
+        A first space is kept, since text may stand before it.
+        """
         stream = TextStream(self)
         return "".join([stream.add(token) for token in tokens]) + stream.finish()
+
+    def whole_text(self, tokens: Iterable[int]) -> str:
+        """These tokens as a text of their own: without the space that the vocabulary puts before its first word."""
+        text = self.decode(tokens)
+        return text.removeprefix(" ") if self.sentencepiece else text
 
 
 class TextStream:
@@ -66,6 +74,17 @@ class TextStream:
         """The text that this token completes, "" while a character is unfinished."""
         special = token in self._vocabulary.special or not 0 <= token < len(self._vocabulary.pieces)
         return "" if special else self._decoder.decode(self._vocabulary.pieces[token])
+
+    def copy(self) -> TextStream:
+        """Another stream that goes on from here."""
+        other = TextStream(self._vocabulary)
+        other._decoder.setstate(self._decoder.getstate())
+        return other
+
+    @property
+    def unfinished(self) -> str:
+        """What `finish` would give; the stream stays as it is."""
+        return self._decoder.getstate()[0].decode("utf-8", "replace")
 
     def finish(self) -> str:
         """What is left at the end: U+FFFD for an unfinished character, else ""."""

@@ -60,6 +60,15 @@ def tokenizer_kind(tokenizer: Any) -> str:
     return "other"
 
 
+def _puts_space_first(tokenizer: Any) -> bool:
+    """Whether the tokenizer puts a space before a text, and takes it away when it decodes one."""
+    return any(
+        (part.get("type") == "Strip" and part.get("start", 0) > 0)
+        or (part.get("type") == "Metaspace" and part.get("prepend_scheme", "always") != "never")
+        for part in _decoder_parts(tokenizer)
+    )
+
+
 def _decoded_piece(tokenizer: Any) -> Callable[[int], bytes]:
     """Pieces by the tokenizer's own decoding, behind a plain token so that no leading space is trimmed."""
     anchor = tokenizer.encode("a", add_special_tokens=False)
@@ -89,7 +98,8 @@ def build_vocabulary(tokenizer: Any, vocab_size: int, end_ids: Iterable[int]) ->
         else:
             pieces[token] = _byte_level_piece(text) if kind == "byte-level" else _sentencepiece_piece(text)
     end = frozenset(token for token in end_ids if 0 <= token < vocab_size)
-    return Vocabulary(tuple(pieces), frozenset(names), names, end, sentencepiece=kind == "sentencepiece")
+    spaced = kind == "sentencepiece" and _puts_space_first(tokenizer)
+    return Vocabulary(tuple(pieces), frozenset(names), names, end, sentencepiece=spaced)
 
 
 def make_encoder(tokenizer: Any, vocab_size: int) -> Callable[[str], list[int]]:

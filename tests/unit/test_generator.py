@@ -367,19 +367,21 @@ def test_a_bias_that_overflows_behind_the_temperature_stops_the_run(who: str) ->
 
 @pytest.mark.allow_log("round 2 failed")
 def test_an_exception_inside_a_round_leaves_the_caches_at_the_last_good_one() -> None:
-    pair = toy_pair(layers=2)
-    generator = SpeculativeGenerator(pair, Settings(seed=1, max_tokens=30), stochastic=True)
+    pair, broken = toy_pair(layers=2), False
+
+    def network(*args: Any, **options: Any) -> mx.array:
+        logits = pair.target.network(*args, **options)
+        if broken:
+            raise MemoryError("no room")
+        return logits
+
+    target = dataclasses.replace(pair.target, network=network)
+    generator = SpeculativeGenerator(Pair(target, pair.draft), Settings(seed=1, max_tokens=30), stochastic=True)
     generator.start([0, 1])
     rounds = generator.rounds()
     next(rounds)
     record = next(rounds)
-    network = pair.target.network
-
-    def broken(*args: Any, **options: Any) -> mx.array:
-        network(*args, **options)
-        raise MemoryError("no room")
-
-    generator.pair = dataclasses.replace(pair, target=dataclasses.replace(pair.target, network=broken))
+    broken = True
     assert list(rounds) == []
     assert generator.end is not None
     assert (generator.end.finish_reason, generator.end.notice) == ("error", "MemoryError('no room')")
