@@ -177,7 +177,7 @@ class CompareCharts(CopiesTable):
         area, known = self._plot(), ~np.isnan(values)
         total = max(self._rounds(), 8)
         xs = area.left() + (curve.x[known] + 0.5) / total * area.width()
-        ys = area.bottom() - values[known] * area.height()
+        ys = area.bottom() - np.clip(values[known], 0, 1) * area.height()
         return [QPointF(x, y) for x, y in zip(xs.tolist(), ys.tolist(), strict=True)]
 
     def _paint_band(self, painter: QPainter, colours: Palette, curve: Curve) -> None:
