@@ -56,6 +56,7 @@ class Cache:
     def __init__(self, model: LanguageModel, quantization: KVQuantization | None = None, chunk: int = 512) -> None:
         self._model, self._quantization, self._chunk = model, quantization, chunk
         self.layers: list[Any] = list(model.make_cache())
+        self._always_trims = all(always_trims(layer) for layer in self.layers)
         self.held: list[int] = []
         self.quantized_at: int | None = None  # where keys and values were turned into quantized ones
         self._count = 0  # for classes without an offset of their own
@@ -144,7 +145,7 @@ class Cache:
     def remember(self, ahead: int) -> None:
         """Keep what can't be trimmed off again once `ahead` more tokens were fed; copies and computes nothing."""
         self._snapshot = None
-        if not all(trims_exactly(layer, ahead) for layer in self.layers):
+        if not self._always_trims and not all(trims_exactly(layer, ahead) for layer in self.layers):
             kept = {i: as_it_is(layer) for i, layer in enumerate(self.layers) if not always_trims(layer)}
             self._snapshot = Snapshot(self.position, kept)
 
@@ -192,7 +193,7 @@ class Cache:
             raise CacheError(f"a cache could not be brought back to position {position}: {self.positions()}")
 
     def _trims(self) -> bool:
-        return all(trims_exactly(layer) for layer in self.layers)
+        return self._always_trims or all(trims_exactly(layer) for layer in self.layers)
 
     def _trim_layers(self, layers: Sequence[Any], position: int) -> None:
         for layer in layers:

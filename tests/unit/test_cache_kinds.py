@@ -1,6 +1,6 @@
 """Every kind of cache as target and as draft: what can't be trimmed is put back and replayed, or refused by name.
 
-R numbers are rows of the table of bug reports, `tests/README`.
+R numbers are rows of the table of bug reports.
 """
 
 from __future__ import annotations
