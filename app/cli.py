@@ -91,8 +91,17 @@ def _add_output(made: argparse.ArgumentParser, with_json: bool = True) -> None:
 
 def _add_models(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("models (default: the bundled pair)")
-    group.add_argument("--target", metavar="FOLDER", help="target model, an mlx-lm folder; without --draft: no drafts")
-    group.add_argument("--draft", metavar="FOLDER", help="draft model of the same vocabulary")
+    group.add_argument(
+        "--target",
+        metavar="MODEL",
+        help="target: an mlx-lm folder, a .gguf file, or an id in the Hugging Face cache (see draftscope models); "
+        "without --draft: no drafts",
+    )
+    group.add_argument("--draft", metavar="MODEL", help="draft model of the same vocabulary")
+    group.add_argument(
+        "--unpack", action="store_true", help="take GGUF types that can't be held packed, in more memory"
+    )
+    group.add_argument("--allow-large", action="store_true", help="try models that would not fit into the free memory")
     group.add_argument("--toy", action="store_true", help="the 6-token toy in place of models")
 
 

@@ -95,6 +95,11 @@ class GgufFile:
         """What llama.cpp calls the kind of network."""
         return self.text("general.architecture")
 
+    @property
+    def unpacked_types(self) -> tuple[str, ...]:
+        """Types in the file that MLX can't hold packed, by name."""
+        return tuple(sorted({tensor.type for tensor in self.tensors.values()} - set(KEPT_TYPES)))
+
     def text(self, key: str, default: str | None = None) -> str:
         """A string of the metadata; raises LoadError."""
         return self._typed(key, (str,), "a string", default)

@@ -14,12 +14,16 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from engine.backend import is_cpu, mx, nn
-from engine.gguf import KEPT_TYPES, PACKED_BITS, GgufFile, GgufTensor
+from engine.gguf import PACKED_BITS, GgufFile, GgufTensor
 from engine.gguf_config import ROPE_FACTORS, check_shapes, network_config, rotated_heads, weight_names
 from engine.model_files import LoadError
 
 GROUP = 32  # weights that share a scale, in every packed type that is kept
 _SCALE_BYTES = {"Q4_0": 2, "Q4_1": 4, "Q8_0": 2}
+
+
+class UnpackingError(LoadError):
+    """The file has types that would have to be unpacked, which was not allowed."""
 
 
 class StretchedRope(nn.Module):  # type: ignore[name-defined]
@@ -34,11 +38,6 @@ class StretchedRope(nn.Module):  # type: ignore[name-defined]
         return mx.fast.rope(x, self.dims, traditional=False, base=None, scale=1.0, offset=offset, freqs=self._freqs)
 
 
-def unpacked_types(file: GgufFile) -> list[str]:
-    """Types in the file that MLX can't hold packed, by name."""
-    return sorted({tensor.type for tensor in file.tensors.values()} - set(KEPT_TYPES))
-
-
 def build_network(
     file: GgufFile, progress: Callable[[int, int], None], unpack: bool
 ) -> tuple[Any, dict[str, Any], tuple[str, ...]]:
@@ -49,9 +48,9 @@ def build_network(
     config = network_config(file)
     names = weight_names(file, config)
     check_shapes(file, config, names)
-    others = unpacked_types(file)
+    others = file.unpacked_types
     if others and not unpack:
-        raise LoadError(
+        raise UnpackingError(
             f"{file.path}: tensors of type {', '.join(others)} can't be held packed, as {', '.join(PACKED_BITS)} can. "
             "Choose another file of the model, or allow it to be unpacked, which takes more memory."
         )

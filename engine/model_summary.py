@@ -29,6 +29,7 @@ class ModelSummary:
 
     `kind`: "folder" or "gguf". `quantization`: "4-bit, groups of 64", "Q4_1, Q8_0", or "none".
     `weight_bytes`: as they will be held. `cache_bytes_per_token`: keys and values of all layers.
+    `to_unpack`: types that can't be held packed, so that the model loads only if unpacking is allowed.
     """
 
     path: Path
@@ -42,6 +43,7 @@ class ModelSummary:
     file_bytes: int
     weight_bytes: int
     cache_bytes_per_token: int | None
+    to_unpack: tuple[str, ...] = ()
 
     def memory_bytes(self, tokens: int | None = None) -> int:
         """Weights and the cache of a text of `tokens`, of the whole context length where none are given."""
@@ -133,6 +135,7 @@ def _describe_gguf(file: GgufFile, on_cpu: bool) -> ModelSummary:
         file_bytes=model_files.file_size(file.path),
         weight_bytes=held,
         cache_bytes_per_token=_cache_bytes(config, 4 if wide else 2),
+        to_unpack=file.unpacked_types,
     )
 
 

@@ -46,6 +46,8 @@ def _describe(summary: ModelSummary, as_json: bool) -> None:
     width = max(len(name) for name, _ in shown_rows(summary))
     for name, value in shown_rows(summary):
         print(f"  {name.ljust(width)}  {visible_string(value)}")
+    if summary.to_unpack:
+        print(f"{', '.join(summary.to_unpack)} can't be held packed: loads with --unpack, in the memory told here")
     print(visible_string(verdict.words))
 
 
@@ -92,6 +94,7 @@ def _fields(summary: ModelSummary) -> dict[str, Any]:
         "vocab_size": summary.vocab_size,
         "context_length": summary.context_length,
         "quantization": summary.quantization,
+        "to_unpack": list(summary.to_unpack),
         "file_bytes": summary.file_bytes,
         "weight_bytes": summary.weight_bytes,
         "cache_bytes_per_token": summary.cache_bytes_per_token,

@@ -39,7 +39,9 @@ def load(options: argparse.Namespace) -> Pair:
     """
     target, draft = model_folders(options)
     with mendable():
+        from engine.gguf_model import UnpackingError
         from engine.model_files import model_path
+        from engine.model_summary import TooLargeError
         from engine.models import bundled_pair, bundled_pair_folders, load_pair
         from engine.toy import toy_pair
 
@@ -50,7 +52,13 @@ def load(options: argparse.Namespace) -> Pair:
             return toy_pair()
         if target is None and draft is None:
             return bundled_pair()
-        return load_pair(bundled_pair_folders()[0] if target is None else target, draft)
+        place = bundled_pair_folders()[0] if target is None else target
+        try:
+            return load_pair(place, draft, unpack=options.unpack, allow_large=options.allow_large)
+        except TooLargeError as error:
+            raise UserError(f"{error} The option is --allow-large.") from error
+        except UnpackingError as error:
+            raise UserError(f"{error} The option is --unpack.") from error
 
 
 @cache

@@ -28,6 +28,7 @@ from model_folders import END, byte_level_tokenizer, network_of, sentencepiece_t
 
 from engine.backend import is_cpu, mx
 from engine.gguf import _TENSOR_TYPES, read_gguf
+from engine.gguf_model import UnpackingError
 from engine.gguf_tokenizer import gguf_end_ids, load_gguf_tokenizer
 from engine.model_files import LoadCancelledError, LoadError
 from engine.model_summary import describe_source
@@ -100,7 +101,8 @@ def test_types_can_be_mixed_and_each_keeps_its_bits(tmp_path: Path) -> None:
 
 def test_types_that_can_not_stay_packed_are_unpacked_only_if_asked(tmp_path: Path) -> None:
     path = write_model(tmp_path / "m.gguf", KINDS["llama"], "Q8_0", ffn_down="Q5_0")
-    with pytest.raises(LoadError, match=r"type Q5_0 can't be held packed, as Q4_0, Q4_1, Q8_0 can"):
+    assert describe_source(path, True).to_unpack == ("Q5_0",)
+    with pytest.raises(UnpackingError, match=r"type Q5_0 can't be held packed, as Q4_0, Q4_1, Q8_0 can"):
         load_model(path)
     loaded = load_model(path, unpack=True)
     assert loaded.notices == (f"m.gguf: Q5_0 unpacked to {'float32' if is_cpu() else 'float16'}.",)
