@@ -142,10 +142,11 @@ def test_the_lane_shown_is_in_sight_and_a_new_one_asks_for_room(panel: TimelineP
     view.show_run(runs[-1])
     assert spy.count() == 1
     assert panel.lanes_height() == before, "no more than can be seen at once"
-    panel.resize(1440, 90)
+    panel.resize(1440, 141)
     view.show_run(runs[20])
     tree = panel.tree
-    assert tree.viewport().rect().contains(tree.visualRect(tree.model().index(20, 0)))
+    for row in (19, 20, 21):
+        assert tree.viewport().rect().contains(tree.visualRect(tree.model().index(row, 0))), "its neighbours too"
     view.select(1)
     assert spy.count() == 1
 
