@@ -1,4 +1,4 @@
-"""The models that the rows of tests/README.md are tried with: a tiny llama pair, and models with fixed distributions."""
+"""What the rows of tests/README.md are tried with: a tiny llama pair, and models with fixed distributions."""
 
 from __future__ import annotations
 
