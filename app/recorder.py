@@ -7,7 +7,7 @@ import datetime
 import os
 from pathlib import Path
 
-from PySide6.QtCore import QLockFile, QObject, QStandardPaths, Signal
+from PySide6.QtCore import QLockFile, QObject, QStandardPaths, QSysInfo, Signal
 
 from engine.recording import Recording
 from engine.session_file import SUFFIX, SessionFileError, SessionWriter
@@ -150,14 +150,25 @@ class Recorder(QObject):
 
 
 class Unfinished:
-    """An autosave of a sitting that didn't end well; held, so that no other window offers it too, until `settle`."""
+    """An autosave of a sitting that didn't end well; held until `settle` or `leave`: no other window offers it, too."""
 
     def __init__(self, path: Path, lock: QLockFile) -> None:
         self.path, self._lock = path, lock
 
     def settle(self) -> None:
-        """It has been dealt with: from now on it counts as one that ended well."""
+        """From now on it counts as one that ended well."""
         self._lock.unlock()
+
+    def leave(self) -> None:
+        """Nobody has answered: the next window is to offer it again."""
+        mark = Path(self._lock.fileName())
+        self._lock.unlock()  # which removes the mark
+        with contextlib.suppress(OSError):
+            mark.write_text(_NOBODYS)
+
+
+_NOBODYS = f"{2**31 - 1}\ndraftscope\n{QSysInfo.machineHostName()}\n"
+"""What QLockFile writes, for a process that can't be: a lock that nobody holds."""
 
 
 def unfinished(folder: Path) -> list[Unfinished]:

@@ -63,9 +63,12 @@ class RecordingDialogs(QObject):
         return dialog
 
     def close(self) -> None:
-        """Close whatever is open."""
+        """Close whatever is open; a question that wasn't answered is asked again at the next start."""
         if self._dialog is not None:
-            self._dialog.close()
+            self._dialog.reject()  # close() asks a message box that has no button for it
+        left, self._left = self._left, []
+        for one in left:
+            one.leave()
 
     def _keep(self, dialog: QDialog) -> None:
         self._dialog = dialog

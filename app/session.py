@@ -19,7 +19,7 @@ from app.view import View
 from app.worker import BUNDLED, EngineRoom, Fork, PairSummary, Worker
 from engine.breakpoints import Breakpoint, Hit
 from engine.forks import Forced, fork_note, settings_before
-from engine.recording import OpenedSession, RecordedRun, Recording
+from engine.recording import BATCH_SECONDS, OpenedSession, RecordedRun, Recording
 from engine.rounds import ContentCheck, Round, RunHeader
 from engine.session_file import SessionFileError
 from engine.settings import Settings, SettingsError
@@ -158,6 +158,10 @@ class Session(QObject):
         self._painted_timer = QTimer(self)
         self._painted_timer.setSingleShot(True)
         self._painted_timer.timeout.connect(self._painted)
+        self._file_timer = QTimer(self)  # the file is never further behind, though no further round comes
+        self._file_timer.setSingleShot(True)
+        self._file_timer.setInterval(int(BATCH_SECONDS * 1000))
+        self._file_timer.timeout.connect(self.flush)
         self.worker.arrived.connect(self._on_arrived)
         self.worker.state_changed.connect(self._on_state)
         self.worker.loaded.connect(self._on_loaded)
@@ -379,6 +383,7 @@ class Session(QObject):
         self._shut_down = True
         self._frame_timer.stop()
         self._painted_timer.stop()
+        self._file_timer.stop()
         ended = self.worker.shutdown(timeout)
         self._take_in(math.inf)
         self.flush()
@@ -417,6 +422,7 @@ class Session(QObject):
 
     def flush(self) -> None:
         """Hand every recorded round to the file."""
+        self._file_timer.stop()
         if self._recorded is not None:
             self._recorded[1].flush()
 
@@ -580,6 +586,8 @@ class Session(QObject):
 
     def _record(self, run: RecordedRun, record: Round) -> None:
         run.append(record)
+        if not self._file_timer.isActive() and not self._shut_down:
+            self._file_timer.start()
         if record.changed and self.live_settings is not None:
             self.live_settings = self.live_settings.with_live(record.changed)
 

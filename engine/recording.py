@@ -234,7 +234,7 @@ class Keeper:
         self._posted = self._bytes = 0
         self._meters_at = {0: (0, 0)}
         """Tokens that either meter had seen, by the number of rounds posted."""
-        self._since = time.monotonic()
+        self._since = self._came = time.monotonic()
         self._reader: SessionReader | None = None
 
     def keep(self, run: RecordedRun, everything: bool = False) -> None:
@@ -243,7 +243,10 @@ class Keeper:
         if self.writer.failure is not None or not new:
             return
         self._bytes += weight(run[-1])
-        late = time.monotonic() - self._since >= BATCH_SECONDS
+        now, came = time.monotonic(), self._came
+        self._came = now
+        # Where rounds are slow the next one may come late, and this one mustn't wait for it.
+        late = now - self._since >= BATCH_SECONDS or now - came >= BATCH_SECONDS / 2
         if everything or late or new >= BATCH_ROUNDS or self._bytes >= BATCH_BYTES:
             self._post(run)
 

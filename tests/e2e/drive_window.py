@@ -2,8 +2,9 @@
 
     python -m tests.e2e.drive_window {fake|real} STEPS [window options]
 
-STEPS are separated by commas: an action of the session (run, toy, load, pause, step, stop), `state=NAME` and
-`rounds=N` (wait), `sleep=MS`, `random=SEED` (80 random clicks), `close` (the window's own close), `quit`.
+STEPS are separated by commas: an action of the session (run, toy, load, pause, step, stop), `state=NAME`, `rounds=N`,
+`asked` (wait; the last for a question), `sleep=MS`, `random=SEED` (80 random clicks), `close` (the window's own),
+`quit`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 
 from PySide6.QtCore import QCoreApplication, QObject, QTimer
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QMessageBox, QWidget
 
 from app.__main__ import parser
 from app.session import Session
@@ -65,6 +66,8 @@ class Hand(QObject):
                 yield from self._until(lambda value=value: self._rounds() >= int(value))
             elif name == "sleep":
                 yield from self._sleep(int(value))
+            elif name == "asked":
+                yield from self._until(lambda: self._window.findChild(QMessageBox) is not None)
             elif name == "random":
                 yield from self._click_about(random.Random(value))
             else:

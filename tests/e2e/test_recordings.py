@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -166,11 +167,42 @@ def test_a_recording_that_fails_is_said_and_the_run_goes_on(
 
     monkeypatch.setattr(engine.session_file, "_same_file", vanish)
     done = command(capsys, *TOY, "--record", str(path))
-    assert done.code == 0
+    assert done.code == 3
     assert done.err.count("Recording stopped") == 1
     assert f"{path} was removed" in done.err
     assert "recorded in" not in done.err
     assert done.out == command(capsys, *TOY).out
+
+
+def test_the_full_vocabulary_is_kept_and_its_size_said_beforehand(
+    stored: Stored, capsys: Capture, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.draftscope"
+    said = record(capsys, path, "--full-vocabulary", "--stochastic").splitlines()
+    assert re.fullmatch(r"full vocabulary, 6 tokens: About \S+ bytes a round, .* for 60 tokens\.", said[0])
+    (run,) = stored(path)
+    assert run.header.settings.full_vocabulary
+    assert all(len(seen.ids) == 6 for round_ in run for seen in round_.distributions)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no full device")
+@pytest.mark.parametrize("arguments", [("run", "--toy", "-n", "9"), ("run", "--toy", "-n", "9", "--json"), ("show",)])
+def test_a_full_standard_output_is_told_in_one_line(session: Path, arguments: tuple[str, ...]) -> None:
+    more = [str(session)] if arguments == ("show",) else []
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "app", *arguments, *more],
+            env=environment(),
+            cwd=ROOT,
+            check=False,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 1
+    last = f"draftscope {arguments[0]}: standard output can't be written to: No space left on device"
+    assert done.stderr.splitlines()[-1] == last
+    assert "Traceback" not in done.stderr
 
 
 def test_a_reader_of_the_text_that_goes_away_leaves_a_whole_recording(stored: Stored, tmp_path: Path) -> None:
@@ -233,7 +265,7 @@ def test_a_damaged_run_is_said_and_the_others_are_shown(capsys: Capture, tmp_pat
     assert done.code == 2
     assert "damaged" in done.out
     assert "length" in done.out
-    assert f"run 1 of {path}: This run can't be shown" in done.err
+    assert f"run 1 of {path}: The columns from round 0 on are damaged" in done.err
     assert command(capsys, "show", str(path), "--run", "1").code == 2
     assert command(capsys, "show", str(path), "--run", "2").code == 0
     done = command(capsys, "export", str(path), "--format", "jsonl")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -227,6 +229,53 @@ def test_options_that_make_no_sense_are_refused_in_words(options: tuple[str, ...
     done = child("app", *options)
     assert done.returncode == 2
     assert words in done.stderr
+
+
+def test_a_file_that_cannot_be_recorded_into_is_refused_before_the_window(tmp_path: Path) -> None:
+    (tmp_path / "list").write_text("milk, bread " * 100)
+    for name, words in (("no/a", "folder doesn't exist"), (".", "is a folder"), ("list", "no Draftscope session")):
+        done = child("app", "--run", "--toy", "--record", str(tmp_path / name), QT_QPA_PLATFORM="offscreen")
+        assert done.returncode == 2
+        assert done.stderr.startswith("draftscope: --record: ")
+        assert words in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["list"]
+
+
+@pytest.mark.parametrize(("place", "words"), [("3:99", "positions 1 to"), ("9999", "there is no round 9999")])
+def test_a_selection_that_is_not_there_is_said(tmp_path: Path, place: str, words: str) -> None:
+    sample = ROOT / "resources" / "samples" / "stochastic.draftscope"
+    picture = tmp_path / "a.png"
+    options = ("--open", str(sample), "--grab", str(picture), "--select", place)
+    done = child("app", *options, QT_QPA_PLATFORM="offscreen")
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert not picture.exists()
+
+
+def test_sigterm_while_a_crash_is_asked_about_ends_well_and_asks_again(tmp_path: Path) -> None:
+    folder = tmp_path / "draftscope" / "draftscope" / "sessions"
+    folder.mkdir(parents=True)
+    left = folder / "2026-01-02 03.04.05.draftscope"
+    shutil.copy(ROOT / "resources" / "samples" / "stochastic.draftscope", left)
+    mark = left.with_name(f"{left.name}.lock")
+    mark.write_text(f"999999999\ndraftscope\n{socket.gethostname()}\n")
+    for _ in range(2):  # who hasn't answered is asked again
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.e2e.drive_window", "fake", "asked"],
+            env=environment(QT_QPA_PLATFORM="offscreen", XDG_DATA_HOME=str(tmp_path)),
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "all steps done\n"
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
+        for word in WORDS_OF_TROUBLE:
+            assert word not in errors, errors
+        assert left.exists()
 
 
 def test_a_program_without_qt_says_what_to_install(tmp_path: Path) -> None:

@@ -78,18 +78,67 @@ def test_a_name_that_cannot_be_taken_leaves_the_autosave(qtbot, tmp_path: Path) 
     assert len(list(tmp_path.glob(f"*{SUFFIX}"))) == 1
 
 
-def test_after_a_failure_nothing_is_saved_as_if_it_were_whole(qtbot, tmp_path: Path) -> None:
+def test_after_a_failure_everything_is_saved_elsewhere_and_recording_goes_on(qtbot, tmp_path: Path) -> None:
     recorder = Recorder(folder=tmp_path / "sessions")
-    record(recorder)
-    assert recorder.writer is not None
-    recorder._tell_failure("Recording stopped: the disk is full.")
+    recorder.recording = recording = record(recorder)
+    writer = recorder.writer
+    assert writer is not None
+    qtbot.waitUntil(lambda: not writer.waiting)
+    autosave = writer.path
+    autosave.unlink()
+    run = recording.runs[0]
+    with qtbot.waitSignal(recorder.failed) as failed:
+        for item in fake_run(20)[12:]:
+            run.append(item)
+        run.flush()
+    assert "was removed" in failed.args[0]
+    second = recording.begin(fake_header())
+    for item in fake_run(5):
+        second.append(item)
     with qtbot.waitSignal(recorder.saved) as saved:
         recorder.save_as(tmp_path / f"mine{SUFFIX}")
-    assert "the disk is full" in saved.args[1]
-    assert str(recorder.writer.path) in saved.args[1]
-    assert not (tmp_path / f"mine{SUFFIX}").exists()
+    assert saved.args[1] == ""
+    assert recorder.failure == ""
+    for item in fake_run(9)[5:]:
+        second.append(item)
+    second.flush()
     recorder.close()
-    assert len(list((tmp_path / "sessions").glob(f"*{SUFFIX}"))) == 1
+    assert writer.failure is None
+    assert rounds_in(tmp_path / f"mine{SUFFIX}") == 29
+
+
+def test_what_could_not_be_recorded_at_all_is_saved_too(qtbot, tmp_path: Path) -> None:
+    (tmp_path / "sessions").write_text("in the way")
+    recorder = Recorder(folder=tmp_path / "sessions")
+    recorder.recording = recording = record(recorder)
+    assert recording.writer is None
+    named = tmp_path / f"mine{SUFFIX}"
+    named.write_text("what stood there before")
+    with qtbot.waitSignal(recorder.saved) as saved:
+        recorder.save_as(named)
+    assert saved.args == [str(named), ""]
+    assert recorder.failure == ""
+    run = recording.begin(fake_header())
+    for item in fake_run(7):
+        run.append(item)
+    run.flush()
+    recorder.close()
+    assert rounds_in(named) == 19
+    assert sorted(path.name for path in tmp_path.iterdir()) == [named.name, "sessions"]
+
+
+def test_rounds_that_are_lost_are_told_and_the_autosave_is_kept(qtbot, tmp_path: Path) -> None:
+    recorder = Recorder(folder=tmp_path / "sessions")
+    recorder.recording = recording = record(recorder)
+    recording.repeat = lambda: "rounds 0 to 3 of run 1"  # type: ignore[method-assign]
+    assert recorder.writer is not None
+    autosave = recorder.writer.path
+    recorder.writer.failure = "Recording stopped: for a test."
+    with qtbot.waitSignal(recorder.lost) as lost:
+        recorder.save_as(tmp_path / f"mine{SUFFIX}")
+    assert lost.args == ["rounds 0 to 3 of run 1"]
+    recorder.close()
+    assert autosave.exists()
 
 
 def test_a_killed_sitting_is_offered_once_and_by_one_window(qtbot, tmp_path: Path) -> None:
@@ -151,5 +200,6 @@ def _refused(qtbot, folder: Path) -> None:
     assert "Nothing is recorded" in said[0]
     with qtbot.waitSignal(recorder.saved) as saved:
         recorder.save_as(folder / "a")
-    assert saved.args[1] == recorder.failure
+    assert "folder doesn't exist" in saved.args[1]
+    assert "Nothing is recorded" in recorder.failure
     recorder.close()

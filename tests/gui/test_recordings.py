@@ -10,7 +10,9 @@ from PySide6.QtCore import QSysInfo, Qt
 from PySide6.QtWidgets import QFileDialog, QMenu, QMessageBox
 
 from app.main_window import MainWindow
+from app.notices import notices
 from app.recorder import LOCK, Recorder
+from app.samples import samples
 from engine.recording import RecordedRun, Recording, stored_run
 from engine.session_file import SUFFIX, SessionReader, SessionWriter
 from engine.settings import Settings
@@ -170,3 +172,61 @@ def test_what_a_crash_left_is_offered_once(qtbot, open_window: Opener, tmp_path,
     qtbot.waitUntil(lambda: window.findChild(QMessageBox) is None)
     window.recordings.offer_unfinished()
     assert window.findChild(QMessageBox) is None
+
+
+def test_a_question_that_nobody_answered_is_asked_again(qtbot, open_window: Opener, tmp_path) -> None:
+    folder = tmp_path / "sessions"
+    path = left_behind(folder)
+    for _ in range(2):
+        window = open_window(Script(), recorder=Recorder(folder=folder))
+        window.recordings.offer_unfinished()
+        assert window.findChild(QMessageBox) is not None
+        window.close()
+        qtbot.waitUntil(lambda window=window: window.findChild(QMessageBox) is None)
+        assert path.exists()
+        assert path.with_name(path.name + LOCK).exists()
+
+
+def test_the_banner_says_that_recording_stopped_and_save_as_mends_it(qtbot, open_window: Opener, tmp_path) -> None:
+    recorder = Recorder(folder=tmp_path / "sessions")
+    window = open_window(Script(), recorder=recorder)
+    window.session.start_run("a prompt", Settings(), pause_after=3)
+    wait_for(qtbot, window, "paused")
+    writer = recorder.writer
+    assert writer is not None
+    qtbot.waitUntil(lambda: not writer.waiting)
+    writer.path.unlink()
+    with qtbot.waitSignal(recorder.failed):
+        window.session.step_round()
+    wait_for(qtbot, window, "paused")
+    qtbot.waitUntil(lambda: any("was removed" in notice.text for notice in notices(window.session)))
+    notice = next(notice for notice in notices(window.session) if "was removed" in notice.text)
+    window._on_notice(notice.act)
+    assert window.findChild(QFileDialog) is not None
+    with qtbot.waitSignal(recorder.saved) as saved:
+        window.recordings._save(str(tmp_path / f"named{SUFFIX}"))
+    assert saved.args[1] == ""
+    assert not any("was removed" in notice.text for notice in notices(window.session))
+    window.session.step_round()
+    wait_for(qtbot, window, "paused")
+    window.close()
+    assert window.session.shutdown()
+    assert [len(run) for run in runs_of(tmp_path / f"named{SUFFIX}")] == [len(window.session.recording.runs[0])]
+
+
+def test_a_mark_goes_into_an_opened_file_but_not_into_a_sample(qtbot, open_window: Opener, tmp_path) -> None:
+    window = open_window(Script())
+    path = recorded_file(tmp_path / f"a{SUFFIX}")
+    assert window.session.open_recording(path)
+    window.session.view.mark(3, "here")
+    said: list[str] = []
+    window.session.message.connect(lambda kind, text: said.append(text))
+    sample = samples()[0].path
+    before = sample.read_bytes()
+    assert window.session.open_recording(sample)
+    window.session.view.mark(1, "")
+    qtbot.waitUntil(lambda: bool(said))
+    assert said == [f"Marks and notes in {sample.name} are kept for this sitting only: a sample stays as it comes."]
+    assert window.session.shutdown()
+    assert runs_of(path)[0].marks == {3: "here"}
+    assert sample.read_bytes() == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import io
+import sys
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,22 @@ def test_each_sampler_option_changes_its_field_alone(text: str, name: str, value
 def test_each_run_option_changes_its_field_alone(text: str, name: str, value: object) -> None:
     plain = dataclasses.replace(Settings(), record=name == "diagnostics")
     assert settings(*text.split()) == dataclasses.replace(plain, **{name: value})
+
+
+def test_the_full_vocabulary_is_kept_where_something_keeps_it() -> None:
+    assert settings("--record", "a.draftscope", "--full-vocabulary").full_vocabulary
+    assert settings("--json", "--rounds", "full", "--full-vocabulary").full_vocabulary
+    assert not settings("--record", "a.draftscope").full_vocabulary
+    for options in ([], ["--json", "--rounds"], ["--diagnostics"]):
+        with pytest.raises(UserError, match="goes with --record"):
+            settings("--full-vocabulary", *options)
+
+
+@pytest.mark.parametrize("words", ["--size ²x²", "--size ²00x900", "--after ²", "--select ²", "--select 3:²"])
+def test_digits_that_are_no_numbers_are_refused(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        window_parser().parse_args(words.split())
+    assert "expected" in capsys.readouterr().err
 
 
 NUMERIC = [
@@ -331,6 +348,37 @@ def test_the_last_line_stands_alone(texts: list[str], wanted: str) -> None:
         out.show(text)
     out.line("end")
     assert stream.getvalue() == wanted
+
+
+def test_what_is_said_while_text_streams_begins_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    out = terminal.TextOut(screen)
+    terminal.say("first")
+    out.show("one two")
+    terminal.say("check")
+    terminal.say("again")
+    out.show("one two three")
+    terminal.say("check")
+    out.line("end")
+    assert screen.getvalue() == "first\none two\ncheck\nagain\n three\ncheck\nend\n"
+    terminal.say("behind")
+    assert screen.getvalue().endswith("end\nbehind\n")
+
+
+@pytest.mark.parametrize("piped", ["stdout", "stderr"])
+def test_what_goes_into_a_pipe_gets_no_line_breaks_for_the_other_stream(
+    monkeypatch: pytest.MonkeyPatch, piped: str
+) -> None:
+    text, said = (io.StringIO(), Screen()) if piped == "stdout" else (Screen(), io.StringIO())
+    monkeypatch.setattr(sys, "stderr", said)
+    out = terminal.TextOut(text)
+    out.show("one two")
+    terminal.say("check")
+    out.show("one two three")
+    out.line("end")
+    assert text.getvalue() == "one two three\nend\n"
+    assert said.getvalue() == "check\n"
 
 
 def test_json_is_strict(capsys: pytest.CaptureFixture[str]) -> None:
