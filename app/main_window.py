@@ -405,6 +405,7 @@ class MainWindow(QMainWindow):
             self.log.add("info", run.end.summary)
             if run.end.finish_reason in ("stop", "length"):
                 self.toast.show_message(run.end.summary or run.end.notice)
+        self.docks["timeline"].widget().tree.refresh()  # type: ignore[attr-defined]  # another run may be shown
         self.refresh()
 
     # Docks.

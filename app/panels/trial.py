@@ -83,7 +83,7 @@ class TrialPage(CopiesTable):
             step=0.01,
             most=0.999999,
             words={NOT_DRAWN: -1},
-            characters=9,
+            characters=10,
         )
         self.coin = CoinSlider()
         self.temperature = NumberField(
@@ -293,6 +293,7 @@ def _put(field: NumberField, value: float) -> None:
     except SettingsError:
         pass
     field.set_value(value)
+    field.lineEdit().setCursorPosition(0)
 
 
 def _shortest(u: float) -> float:
