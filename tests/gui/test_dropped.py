@@ -49,6 +49,12 @@ def drop(target: QWidget, data: QMimeData) -> tuple[bool, bool]:
     return enter.isAccepted(), event.isAccepted()
 
 
+def text_field(window: MainWindow) -> QLineEdit:
+    """A field that takes text which is dropped into it."""
+    fields = [field for field in window.findChildren(QLineEdit) if field.isEnabled() and not field.isReadOnly()]
+    return next(field for field in fields if field.acceptDrops() and field.validator() is None)
+
+
 @pytest.mark.parametrize(
     ("name", "kind"), [("a.draftscope", RECORDING), ("A.DraftScope", RECORDING), ("m.gguf", MODEL), ("M.GGUF", MODEL)]
 )
@@ -88,7 +94,7 @@ def test_anything_else_is_refused_with_what_may_be_dropped(tmp_path: Path) -> No
 
 def test_a_recording_is_opened_wherever_it_is_dropped(open_window: Opener) -> None:
     window = open_window()
-    field = window.findChild(QLineEdit)
+    field = text_field(window)
     before = field.text()
     plot = window.docks["acceptance"].widget().findChild(QWidget)
     for number, target in enumerate((window, field, window.docks["stream"].widget(), plot), 1):
@@ -111,10 +117,7 @@ def test_no_plot_keeps_a_drop_from_the_window(open_window: Opener) -> None:
 
 def test_a_text_field_keeps_text(open_window: Opener) -> None:
     window = open_window()
-    field = QLineEdit()
-    for candidate in window.findChildren(QLineEdit):
-        if candidate.isEnabled() and not candidate.isReadOnly() and candidate.validator() is None:
-            field = candidate
+    field = text_field(window)
     field.clear()
     drop(field, text("words"))
     assert "words" in field.text()
