@@ -80,7 +80,7 @@ def check_kv_quantization(pair: Pair, settings: Settings) -> None:
         if reason is not None:
             raise SettingsError(
                 f"kv_bits: the {who} {model.info.name} can't keep its keys and values in {wanted.bits} bits: {reason}. "
-                "Leave kv_bits at 0, or choose another model"
+                "Leave kv_bits at 0, or choose another group size or model"
             )
 
 

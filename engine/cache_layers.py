@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.backend import mx
 from engine.rounds import LayerInfo
-from engine.settings import Settings
+from engine.settings import KV_GROUPS, Settings
 
 WINDOWED = ("RotatingKVCache", "BatchRotatingKVCache")
 CHUNKED = ("ChunkedKVCache",)
@@ -189,7 +189,9 @@ def why_not_quantizable(
     mx.eval(forward(mx.array([[0]]), cache))
     sizes = {int(part.shape[-1]) for layer in held for part in (layer.keys, layer.values)}
     if wrong := sorted(size for size in sizes if size % wanted.group_size):
-        return f"its head size {wrong[0]} isn't a multiple of the group size {wanted.group_size}"
+        fitting = [group for group in KV_GROUPS if not any(size % group for size in sizes)]
+        other = f" (kv_group_size {fitting[-1]} would do)" if fitting else ""
+        return f"its head size {wrong[0]} isn't a multiple of the group size {wanted.group_size}{other}"
     try:
         quantize_layers(cache, wanted)
         mx.eval(forward(mx.array([[0, 0]]), cache))

@@ -525,7 +525,7 @@ def test_a_check_before_the_start_quantizes_nothing() -> None:
     [
         ("gemma3_text", {}, "MLX can't quantize RotatingKVCache, its sliding window"),
         ("mamba", {}, r"its cache \(ArraysCache\) holds no keys and values"),
-        ("llama", {"kv_group_size": 64}, "its head size 16 isn't a multiple of the group size 64"),
+        ("llama", {"kv_group_size": 64}, "its head size 16 isn't a multiple of the group size 64. Leave"),
         ("recurrent_gemma", {}, "MLX can't quantize RotatingKVCache"),
     ],
 )
@@ -540,6 +540,13 @@ def test_what_can_not_be_quantized_is_refused_in_words_before_the_run(
         side = "target"
     with pytest.raises(SettingsError, match=f"kv_bits: the {side} tiny {name} .* in 8 bits: {words}"):
         SpeculativeGenerator(pair, Settings(**{"kv_bits": 8, "kv_group_size": 32, **settings}))
+
+
+def test_the_group_size_that_would_do_is_named() -> None:
+    with pytest.raises(
+        SettingsError, match=r"head size 32 isn't a multiple of the group size 128 \(kv_group_size 32 would"
+    ):
+        SpeculativeGenerator(Pair(quantizable("llama"), None), Settings(kv_bits=8, kv_group_size=128))
 
 
 def test_bits_that_do_not_fill_a_word_are_tried_before_the_run() -> None:
