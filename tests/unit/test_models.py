@@ -395,3 +395,19 @@ def test_tokenizers_are_let_go_of_with_their_models(tmp_path: Path) -> None:
         del model
         assert encode() is None
         assert tokenizers() == before
+
+
+def test_the_chat_template_of_a_folder_is_applied(folder: Path) -> None:
+    assert load_model(folder).chat is None
+    template = (
+        "{% for m in messages %}[{{ m.role }}] {{ m.content }}{% endfor %}{% if add_generation_prompt %} >{% endif %}"
+    )
+    edit_json(folder / "tokenizer_config.json", chat_template=template)
+    chat = load_model(folder).chat
+    assert chat is not None
+    assert chat([{"role": "system", "content": "be"}, {"role": "user", "content": "<b>"}]) == "[system] be[user] <b> >"
+    edit_json(folder / "tokenizer_config.json", chat_template="{{ messages.nothing.here }}")
+    broken = load_model(folder).chat
+    assert broken is not None
+    with pytest.raises(ValueError, match="chat template can't be applied"):
+        broken([{"role": "user", "content": "hi"}])
