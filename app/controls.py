@@ -25,7 +25,18 @@ from app.fields import (
 )
 from app.format import visible_string
 from app.headless.request import prompt_problem
-from app.model_choice import NOTHING, OTHER, TOY, Chosen, ModelBox, current_models
+from app.model_choice import (
+    DRAFTER,
+    NOTHING,
+    OTHER,
+    PLAIN_DRAFTER,
+    TOY,
+    Chosen,
+    ModelBox,
+    current_models,
+    drafting_words,
+    drafts_without_model,
+)
 from app.more_settings import Field, MoreSettings
 from app.next_rule import is_reference
 from app.pace import PaceSlider
@@ -33,6 +44,7 @@ from app.session import Session
 from app.tool_buttons import FULL, ICON, WORDS, ActionButton, WorkspaceSwitch
 from app.worker import BUNDLED
 from app.workspaces import WORKSPACES
+from engine.recording_size import check_size
 from engine.settings import LIVE_FIELDS, MAX_SEED, REWINDS, SamplerSettings, Settings, SettingsError
 
 _SAMPLER = tuple(f.name for f in dataclasses.fields(SamplerSettings))
@@ -272,7 +284,7 @@ class Controls(QWidget):
     def _connect(self) -> None:
         for name, field in self.fields.items():
             field.edited.connect(self._on_live_choice if name in _LIVE_CHOICES else self._on_edited)
-        for check in (self.more.penalize_prompt, self.more.as_target):
+        for check in (self.more.penalize_prompt, self.more.as_target, self.more.full_vocabulary):
             check.toggled.connect(self._on_edited)
         for name, box in self._toggles.items():
             box.clicked.connect(self._actions[name].trigger)
@@ -305,6 +317,7 @@ class Controls(QWidget):
         if not self.more.as_target.isChecked():
             draft = dataclasses.replace(sampler, **{name: values[f"draft.{name}"] for name in _DRAFT})
         rest = {name: value for name, value in values.items() if name not in own and "." not in name}
+        rest["full_vocabulary"] = self.more.full_vocabulary.isChecked()
         toggles: dict[str, Any] = {name: self._actions[name].isChecked() for name in _TOGGLES}
         return dataclasses.replace(self._base, sampler=sampler, draft_sampler=draft, **rest, **toggles)
 
@@ -322,6 +335,7 @@ class Controls(QWidget):
                 field.set_value(wanted)
             self.more.penalize_prompt.setChecked(settings.sampler.penalize_prompt)
             self.more.as_target.setChecked(settings.draft_sampler is None)
+            self.more.full_vocabulary.setChecked(settings.full_vocabulary)
             for name in _TOGGLES:
                 self._actions[name].setChecked(getattr(settings, name))
         finally:
@@ -351,10 +365,25 @@ class Controls(QWidget):
             found.append(blank)
         if not found:
             try:
-                self.settings()
+                check_size(*self._size_of(self.settings()))
             except SettingsError as error:
                 found.append(str(error))
         return "\n".join(found) or None
+
+    def _size_of(self, settings: Settings) -> tuple[Settings, int, bool]:
+        """What decides how large a round with all tokens is; a vocabulary of 0 where no models are loaded."""
+        pair = self._session.pair
+        if pair is None:
+            return settings, 0, True
+        drafts = pair.draft is not None or settings.drafter_kind.kind.network != "draft"
+        return settings, pair.target.vocab_size, drafts
+
+    def _show_size(self) -> None:
+        try:
+            settings, vocab_size, drafts = self._size_of(self.settings())
+        except SettingsError:
+            return  # a field can't be read, and says so itself
+        self.more.show_size(settings, vocab_size or None, drafts)
 
     def new_seed(self) -> None:
         """Draw a seed of 64 bits and write it into the field."""
@@ -372,6 +401,7 @@ class Controls(QWidget):
         for name in ("rewind", "main_rewind"):
             theme.mark(self.fields[name], "fault", self.fields[name].value() != "correct")
         theme.mark(self.fields["rule"], "fault", is_reference(str(self.fields["rule"].value())))
+        self._show_size()
         self._fit_second()  # some fields are as wide as what they show
         self.edited.emit()
 
@@ -392,12 +422,14 @@ class Controls(QWidget):
             same = False
         if not same:
             self.set_settings(self._session.settings)
+        self.refresh_models()  # the drafter may be another one
         self.edited.emit()
 
     def _on_toggle(self) -> None:
         live: dict[str, Any] = {name: self._actions[name].isChecked() for name in _TOGGLES}
         changed = {name: value for name, value in live.items() if value != getattr(self._session.settings, name)}
         self._base = dataclasses.replace(self._base, **live)
+        self._show_size()
         if changed:
             self._session.change(**changed)
         self.edited.emit()
@@ -449,15 +481,25 @@ class Controls(QWidget):
         names = current_models(pair, self.chosen)
         sizes = bundled.names()
         self.target.show_choices(sizes[0], self.chosen.target, names[0], allow_nothing=False)
-        self.draft.show_choices(sizes[1], self.chosen.draft, names[1], allow_nothing=True)
+        drafter = self._session.settings.drafter
+        own = drafting_words(pair, self._session.settings)[0] if pair is not None else drafter
+        own = own if drafts_without_model(drafter) else ""
+        self.draft.show_choices(sizes[1], self.chosen.draft, names[1], allow_nothing=True, drafter=own)
+        self._show_size()
         self._fit_second()
 
     def _on_target(self, key: str) -> None:
-        self._want(key, lambda: Chosen(key, BUNDLED if self.chosen.draft == TOY else self.chosen.draft))
+        drafter = self._session.settings.drafter
+        own = drafter if drafts_without_model(drafter) else None
+        self._want(key, lambda: Chosen(key, BUNDLED if self.chosen.draft == TOY else self.chosen.draft, own))
 
     def _on_draft(self, key: str) -> None:
+        if key == DRAFTER:
+            return
         draft = None if key == NOTHING else key
-        self._want(key, lambda: Chosen(BUNDLED if self.chosen.target == TOY else self.chosen.target, draft))
+        # A draft model, or none, takes the place of a drafter that needs none.
+        other = PLAIN_DRAFTER if drafts_without_model(self._session.settings.drafter) else None
+        self._want(key, lambda: Chosen(BUNDLED if self.chosen.target == TOY else self.chosen.target, draft, other))
 
     def _want(self, key: str, pair: Callable[[], Chosen]) -> None:
         wanted = pair()
@@ -465,7 +507,7 @@ class Controls(QWidget):
         if key == OTHER:
             self.chooser_wanted.emit()
         elif key == TOY:
-            self.models_wanted.emit(Chosen(TOY, TOY))
+            self.models_wanted.emit(Chosen(TOY, TOY, wanted.drafter))
         elif wanted != self.chosen:
             self.models_wanted.emit(wanted)
 
@@ -484,14 +526,16 @@ class Controls(QWidget):
 
     def _refresh_enabled(self) -> None:
         edit, live = self._session.can("edit"), self._session.can("change")
+        all_kept = "All tokens are kept." if self.more.full_vocabulary.isChecked() else None
         as_target = "The drafter samples as the target does." if self.more.as_target.isChecked() else None
         for name, field in self.fields.items():
             reason = live if name in LIVE_FIELDS else edit
-            field.set_reason(reason or (as_target if name.startswith("draft.") else None))
+            unused = as_target if name.startswith("draft.") else all_kept if name == "top_n" else None
+            field.set_reason(reason or unused)
         load = self._session.can("load")
         for box in (self.target, self.draft):
             box.set_reason(load)
-        for widget in (self.prompt_line, self.more.penalize_prompt, self.more.as_target):
+        for widget in (self.prompt_line, self.more.penalize_prompt, self.more.as_target, self.more.full_vocabulary):
             widget.setEnabled(edit is None)
         self.prompt_button.setEnabled(edit is None)
         self.dice.setEnabled(edit is None)

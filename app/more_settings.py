@@ -20,7 +20,8 @@ from app.fields import (
     write_stop,
 )
 from app.next_rule import is_reference
-from engine.settings import CHAIN_ORDERS, KV_BITS, KV_GROUPS, MAIN_REWINDS, RULE_CHOICES
+from engine.recording_size import in_bytes, round_bytes, size_words
+from engine.settings import CHAIN_ORDERS, KV_BITS, KV_GROUPS, MAIN_REWINDS, RULE_CHOICES, Settings
 
 Field = NumberField | TextField | ChoiceField | DrafterField
 
@@ -65,6 +66,7 @@ class MoreSettings(QWidget):
         self.penalize_prompt.setToolTip("The history that penalties look back on begins with the prompt")
         self.as_target = QCheckBox("samples as the target")
         self.as_target.setToolTip("The drafter's temperature and filters are the target's")
+        self.full_vocabulary = QCheckBox("all")
         self.overflow = QHBoxLayout()
         self.overflow.setSpacing(10)
         columns = QHBoxLayout()
@@ -235,14 +237,29 @@ class MoreSettings(QWidget):
             "How the main cache goes back; all but correct are faults that corrupt p itself, so they aren't lossless",
             MAIN_REWINDS,
         )
+        kept = count("top_n", "tokens kept", "Likeliest tokens of p and q that a record keeps", 4)
         about = 'Texts that end the run, in double quotes: "\\n\\n", "END"'
         return [
             ("rule", [self._keep("rule", rule)]),
             ("main rewind", [self._keep("main_rewind", rewind)]),
             ("stop texts", [self._keep("stop", TextField("stop", about, read_stop, write_stop, 12))]),
             ("prefill chunk", [count("prefill_chunk", "prefill chunk", "Prompt tokens read in one pass", 64)]),
-            ("tokens kept", [count("top_n", "tokens kept", "Likeliest tokens of p and q that a record keeps", 4)]),
+            ("tokens kept", [kept, self.full_vocabulary]),
         ]
+
+    def show_size(self, settings: Settings, vocab_size: int | None, has_draft: bool) -> None:
+        """Say what keeping all tokens takes, before anybody runs it; `vocab_size` None: no models are loaded."""
+        about = "Keep p and q of all tokens in every round, so that another temperature is exact in What if"
+        text = "all"
+        if vocab_size is None:
+            about += "\nIts size is known once the models are loaded"
+        else:
+            text = f"all, {in_bytes(round_bytes(settings, vocab_size, has_draft))} a round"
+            about += f"\n{size_words(settings, vocab_size, has_draft)}"
+        self.full_vocabulary.setText(text)
+        self.full_vocabulary.setToolTip(about)
+        self.full_vocabulary.setAccessibleName(f"Keep {text}")
+        self.full_vocabulary.setAccessibleDescription(about)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         colours, painter = theme.current(), QPainter(self)

@@ -21,6 +21,7 @@ from app.fields import ChoiceField, NumberField, TextField, read_seed, read_stop
 from app.model_choice import TOY, Chosen
 from app.pace import STEPS, pace_text
 from app.session import Session
+from engine.recording_size import in_bytes, round_bytes, size_words
 from engine.settings import MAX_SEED, RULE_CHOICES, SamplerSettings, Settings, SettingsError
 from tests.gui.fake_engine import FakeRoom, Script
 from tests.gui.windows import Opener
@@ -143,6 +144,29 @@ def test_the_drafter_is_picked_or_typed_and_told_once_it_is_whole(qtbot: QtBot, 
     assert window.session.settings.drafter == "greedy"
 
 
+def test_all_tokens_are_kept_where_ticked_and_what_it_takes_is_said_before(window: Bench, qtbot: QtBot) -> None:
+    controls, box = window.controls, window.controls.more.full_vocabulary
+    assert "once the models are loaded" in box.toolTip()
+    with qtbot.waitSignal(window.session.pair_changed):
+        window.session.load_toy()
+    assert window.session.pair is not None
+    settings, vocab_size = controls.settings(), window.session.pair.target.vocab_size
+    assert box.text() == f"all, {in_bytes(round_bytes(settings, vocab_size))} a round"
+    assert size_words(settings, vocab_size) in box.toolTip()
+    before = box.text()
+    box.setChecked(True)
+    assert _changed(settings, controls.settings()) == {"full_vocabulary"}
+    assert window.session.settings == controls.settings()
+    assert not controls.fields["top_n"].isEnabled()
+    window.actions_by_name["diagnostics"].trigger()
+    assert box.text() != before
+    controls.fields["num_draft_tokens"].set_value(2**40)
+    assert "draft fewer" in str(controls.problem())
+    controls.set_settings(Settings())
+    assert not box.isChecked()
+    assert controls.fields["top_n"].isEnabled()
+
+
 @pytest.mark.parametrize("name", ["stochastic", "kill_switch", "diagnostics"])
 def test_a_toggle_changes_its_own_setting_by_click_and_by_menu(qtbot: QtBot, window: Bench, name: str) -> None:
     before = window.controls.settings()
@@ -184,7 +208,7 @@ def test_the_drafters_own_sampler(qtbot: QtBot, window: Bench, name: str, text: 
 
 
 def test_no_setting_is_without_a_control(window: Bench) -> None:
-    own = {"penalize_prompt", "draft_sampler", "stochastic", "kill_switch", "diagnostics", "sampler"}
+    own = {"penalize_prompt", "full_vocabulary", "draft_sampler", "stochastic", "kill_switch", "diagnostics", "sampler"}
     own.add("record")  # the window always records
     names = {f.name for kind in (Settings, SamplerSettings) for f in dataclasses.fields(kind)}
     assert names - own == {name for name in window.controls.fields if "." not in name}
