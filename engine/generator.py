@@ -128,8 +128,12 @@ class SpeculativeGenerator:
         """
         ids = prompt_ids(self.pair.target, prompt)
         self._begin(ids, prompt if isinstance(prompt, str) else self.pair.target.vocabulary.whole_text(ids))
-        if not self._prefill(ids[:-1], progress):
-            self._finish("cancelled", "Stopped while reading the prompt.")
+        try:
+            if not self._prefill(ids[:-1], progress):
+                self._finish("cancelled", "Stopped while reading the prompt.")
+        except BaseException:
+            self._finish("error", "The prompt could not be read.")  # caches that hold a part of it are of no use
+            raise
         return self._describe_caches()
 
     def _cache_of(self, model: LanguageModel) -> Cache:

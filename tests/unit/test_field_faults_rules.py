@@ -136,7 +136,7 @@ def test_r76_nothing_behind_the_first_rejection_counts() -> None:
     target = toy_model(walk(1, 2, 3, 4, 5), words := [f" {n}" for n in range(8)])
     draft = toy_model(walk(1, 6, 3, 4, 5), words)
     draft.network.table[6, 3] = 9
-    generator, (record, *_) = run(Pair(target, draft), sampler=GREEDY, max_tokens=5)
+    _, (record, *_) = run(Pair(target, draft), sampler=GREEDY, max_tokens=5)
     assert [d.token for d in record.drafts] == [1, 6, 3, 4]
     assert [d.fate for d in record.drafts] == ["accepted", "rejected", "ignored", "ignored"]
     assert [e.token for e in record.emitted] == [1, 2]
