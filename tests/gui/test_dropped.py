@@ -20,6 +20,7 @@ SAMPLE = Path(__file__).parents[2] / "resources/samples/stochastic.draftscope"
 def files(*paths: Path | str) -> QMimeData:
     data = QMimeData()
     data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    data.setText("\n".join(map(str, paths)))  # as file managers do: a field would take it
     return data
 
 
