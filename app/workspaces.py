@@ -84,7 +84,7 @@ def _share_rows(window: QMainWindow, docks: Docks, height: int, acceptance: int)
     low = height < 44 * lh
     lanes = _lanes(docks, low)
     # In a low window the chart gives way to the lanes as far as it can still be read.
-    below = {"kv": round((2.8 if low else 4.6) * lh), "acceptance": (acceptance - (low and lanes > 0)) * lh}
+    below = {"kv": round((2.8 if low else 4.6) * lh), "acceptance": (acceptance - (1 if low and lanes else 0)) * lh}
     # With the title. A low window leaves the strip alone, without glyphs and numbers.
     below["timeline"] = round((2.8 if low else 4.9) * lh) + lanes
     above = height - sum(below.values()) - 3 * SPLITTER
