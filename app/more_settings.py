@@ -66,7 +66,7 @@ class MoreSettings(QWidget):
         self.penalize_prompt.setToolTip("The history that penalties look back on begins with the prompt")
         self.as_target = QCheckBox("samples as the target")
         self.as_target.setToolTip("The drafter's temperature and filters are the target's")
-        self.full_vocabulary = QCheckBox("all")
+        self.full_vocabulary = QCheckBox("keep all tokens")
         self.overflow = QHBoxLayout()
         self.overflow.setSpacing(10)
         columns = QHBoxLayout()
@@ -243,22 +243,22 @@ class MoreSettings(QWidget):
             ("rule", [self._keep("rule", rule)]),
             ("main rewind", [self._keep("main_rewind", rewind)]),
             ("stop texts", [self._keep("stop", TextField("stop", about, read_stop, write_stop, 12))]),
-            ("prefill chunk", [count("prefill_chunk", "prefill chunk", "Prompt tokens read in one pass", 64)]),
-            ("tokens kept", [kept, self.full_vocabulary]),
+            ("prefill, kept", [count("prefill_chunk", "prefill chunk", "Prompt tokens read in one pass", 64), kept]),
+            ("", [self.full_vocabulary]),
         ]
 
     def show_size(self, settings: Settings, vocab_size: int | None, has_draft: bool) -> None:
         """Say what keeping all tokens takes, before anybody runs it; `vocab_size` None: no models are loaded."""
         about = "Keep p and q of all tokens in every round, so that another temperature is exact in What if"
-        text = "all"
+        text = "keep all tokens"
         if vocab_size is None:
             about += "\nIts size is known once the models are loaded"
         else:
-            text = f"all, {in_bytes(round_bytes(settings, vocab_size, has_draft))} a round"
+            text = f"keep all: {in_bytes(round_bytes(settings, vocab_size, has_draft))} a round"
             about += f"\n{size_words(settings, vocab_size, has_draft)}"
         self.full_vocabulary.setText(text)
         self.full_vocabulary.setToolTip(about)
-        self.full_vocabulary.setAccessibleName(f"Keep {text}")
+        self.full_vocabulary.setAccessibleName(text)
         self.full_vocabulary.setAccessibleDescription(about)
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -151,7 +151,7 @@ def test_all_tokens_are_kept_where_ticked_and_what_it_takes_is_said_before(windo
         window.session.load_toy()
     assert window.session.pair is not None
     settings, vocab_size = controls.settings(), window.session.pair.target.vocab_size
-    assert box.text() == f"all, {in_bytes(round_bytes(settings, vocab_size))} a round"
+    assert box.text() == f"keep all: {in_bytes(round_bytes(settings, vocab_size))} a round"
     assert size_words(settings, vocab_size) in box.toolTip()
     before = box.text()
     box.setChecked(True)
