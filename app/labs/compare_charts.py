@@ -8,7 +8,7 @@ from PySide6.QtGui import QColor, QFontMetrics, QHelpEvent, QPainter, QPaintEven
 from PySide6.QtWidgets import QToolTip, QWidget
 
 from app import theme
-from app.format import count, plural, rate
+from app.format import count, rate
 from app.labs.compare_data import Compared, Curve, drift_buckets, drift_words, rate_at
 from app.panels.acceptance import DASHED, GRID, SMOOTH_POINTS, line_pen
 from app.panels.chips import colour, plain_tip
@@ -142,7 +142,7 @@ class CompareCharts(CopiesTable):
             painter.setFont(theme.mono_font(0.85))
             parted = self._shown.parted[side]
             part = "" if parted is None else f"   parts in round {count(parted)}"
-            text = f"{rate(curve.rate)}  n {count(curve.n)}, {plural(curve.rounds, 'round')}{part}"
+            text = f"{rate(curve.rate)}  n {count(curve.n)}{part}"
             area = QRect(8 + round(3.9 * em), top, self.width() - 8 - 5 * em, line)
             painter.drawText(
                 area, _FLAT, painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, area.width())

@@ -416,8 +416,6 @@ class CompareWindow(QDialog):
         self._parts.setVisible(shown is not None)
         self._say(self.verdict, "" if shown is None else shown.found.verdict.words)
         lines = [] if shown is None else warning_lines(shown)
-        if shown is not None and (settings := settings_lines(shown.found)):
-            lines.append(f"Not the same: {'; '.join(line.removeprefix('setting ') for line in settings)}.")
         self.warnings.setText("\n".join(lines))
         self._warned.setVisible(bool(lines))
         self._fit_warnings()
@@ -463,7 +461,7 @@ class CompareWindow(QDialog):
         """As high as its text, up to some lines; beyond it scrolls."""
         room = max(self.width() - 20, 1)
         wanted = self.warnings.heightForWidth(room)
-        self._warned.setFixedHeight(min(wanted, round(4.5 * theme.line_height())) + 2)
+        self._warned.setFixedHeight(min(wanted, round(5.5 * theme.line_height())) + 2)
 
     def _show_first(self, shown: Compared | None) -> None:
         self.streams.show_streams(*((None, None) if shown is None else (shown.streams, shown.vocabularies)))
@@ -584,9 +582,12 @@ class CompareWindow(QDialog):
 
 
 def warning_lines(shown: Compared) -> list[str]:
-    """What is particular to these runs has a sign; the last sentence holds for any two."""
+    """What is particular to these runs has a sign, then the settings; the last sentence holds for any two."""
     *own, general = shown.found.warnings
-    return [*(f"▲ {text}" for text in own), general]
+    lines = [f"▲ {text}" for text in own]
+    if settings := settings_lines(shown.found):
+        lines.append(f"Not the same: {'; '.join(line.removeprefix('setting ') for line in settings)}.")
+    return [*lines, general]
 
 
 def side_row(name: str, side: Side, shown: Compared) -> Row:

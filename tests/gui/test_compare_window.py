@@ -224,10 +224,11 @@ def test_a_bad_file_is_refused_in_words(qtbot, opened: Opened, tmp_path: Path, k
 
 def test_it_can_be_stopped_and_closed_in_the_middle(qtbot, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     window = opened(ended(1), ended(2))
-    go, entered = threading.Event(), threading.Event()
+    go, entered, jobs = threading.Event(), threading.Event(), []
 
     def slow(a: Any, b: Any) -> Any:
         def steps(job: Any, report: Any) -> Iterator[Any]:
+            jobs.append(job)
             entered.set()
             go.wait(10)
             yield from ()
@@ -238,13 +239,17 @@ def test_it_can_be_stopped_and_closed_in_the_middle(qtbot, opened: Opened, monke
     window.compare()
     assert window.empty.text() == "Comparing…"
     assert window.again.text() == "Stop"
+    assert entered.wait(5)
     window.again.click()
     assert not window.busy
+    assert jobs[0].cancelled
     assert "Stopped" in window.empty.text()
+    entered.clear()
     window.compare()
     assert entered.wait(5)
     window.close()
     assert not window.busy
+    assert jobs[1].cancelled
     go.set()
 
 

@@ -17,12 +17,13 @@ from PySide6.QtWidgets import QFileDialog, QMenu
 
 from app import theme
 from app.dialogs import exports
-from app.dialogs.export_data import KINDS, PANEL, ROUND, RUN, file_name, kinds_of
+from app.dialogs.export_data import KINDS, PANEL, ROUND, RUN, file_name, kinds_of, text_steps
 from app.dialogs.export_dialog import PRIVATE, ExportDialog, Wanted
 from app.dialogs.export_picture import SCALE
 from app.headless.chart import LINES, chart
 from app.main_window import MainWindow
 from app.recorder import Recorder
+from app.run_sources import Source, opener
 from engine.export import FORMATS
 from engine.recording import RecordedRun
 from engine.session_file import SUFFIX
@@ -243,6 +244,16 @@ def test_one_file_is_written_once_at_a_time_and_closing_leaves_no_half(
     window.close()
     assert not window.dialogs.side_thread.busy
     assert not list(tmp_path.glob("a.csv*"))
+
+
+def test_a_cancelled_export_leaves_no_half_and_says_nothing(tmp_path: Path) -> None:
+    class Room:
+        cancelled = True
+
+    path = tmp_path / "a.jsonl"
+    steps = text_steps("jsonl", opener(Source("", fake_run(5), None)), 1, None, False, path)
+    assert list(steps(Room(), lambda done, total: None)) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_menu_of_runs_leads_to_the_comparison(qtbot, open_window: Opener) -> None:
