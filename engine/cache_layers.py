@@ -131,18 +131,24 @@ def _bytes_per_token(layer: Any) -> float | None:
     return float(sum(part.nbytes / part.shape[2] for part in parts))
 
 
-def snapshot_notice(who: str, cache: Iterable[Any]) -> str | None:
-    """What the banner says of a cache that can't be trimmed to any position; None for one that can."""
-    windows = {type(x).__name__: x.max_size for x in cache if type(x).__name__ in WINDOWED}
-    others = dict.fromkeys(describe(x).type for x in cache if type(x).__name__ not in windows and not always_trims(x))
-    if not windows and not others:
+def snapshot_notice(caches: dict[str, Iterable[Any]]) -> str | None:
+    """What the banner says of layers that can't be trimmed to any position; None without any. By model: its layers."""
+    owners = []
+    for who, layers in caches.items():
+        names = dict.fromkeys(_untrimmable(layer) for layer in layers if not always_trims(layer))
+        if names:
+            owners.append(f"the {who}'s {' and '.join(names)}")
+    if not owners:
         return None
-    kinds = [f"{name}, a window of {size} tokens" for name, size in windows.items()] + list(others)
-    when = "" if others else " once the window is full"
     return (
-        f"The {who}'s cache can't be trimmed{when} ({'; '.join(kinds)}): it is rewound by snapshot and replay, "
-        "a further pass over the kept tokens in every round that rejects a draft."
+        f"Rewound by snapshot and replay: {', '.join(owners)} can't be trimmed, "
+        "so a rejection costs a further pass over the kept tokens."
     )
+
+
+def _untrimmable(layer: Any) -> str:
+    name = describe(layer).type
+    return name if name not in WINDOWED else f"{name} (once its window of {layer.max_size} is full)"
 
 
 @dataclass(frozen=True)

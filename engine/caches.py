@@ -18,7 +18,6 @@ from engine.cache_layers import (
     as_it_is,
     describe,
     quantize_layers,
-    snapshot_notice,
     trims_exactly,
 )
 from engine.models import LanguageModel
@@ -92,10 +91,6 @@ class Cache:
     def describe(self) -> tuple[LayerInfo, ...]:
         """Every layer."""
         return tuple(describe(layer, self._quantization) for layer in self.layers)
-
-    def notice(self, who: str) -> str | None:
-        """What the banner says of layers that can't be trimmed, None without any."""
-        return snapshot_notice(who, self.layers)
 
     # Passes
 

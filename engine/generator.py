@@ -8,7 +8,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from engine.acceptance import Rule, Verdict, Verification, acceptance_rule
 from engine.admission import PromptError, check_kv_quantization, check_models, notices_of, prompt_ids
 from engine.alternatives import read_counterfactual
 from engine.backend import describe_backend, mx
-from engine.cache_layers import kv_quantization
+from engine.cache_layers import kv_quantization, snapshot_notice
 from engine.caches import Cache, CacheError, broken_law, rewind
 from engine.counterfactuals import counterfactuals
 from engine.diagnostics import Host, Observation, distributions, observe
@@ -140,10 +140,11 @@ class SpeculativeGenerator:
         return Cache(model, kv_quantization(self.settings), self.settings.prefill_chunk)
 
     def _cache_notices(self) -> list[str]:
-        caches = [("target", self._main)]
+        caches: dict[str, Iterable[Any]] = {"target": self._main.layers}
         if self._draft_cache is not None:
-            caches.append(("draft", self._draft_cache))
-        return [notice for who, cache in caches if (notice := cache.notice(who)) is not None]
+            caches["draft"] = self._draft_cache.layers
+        notice = snapshot_notice(caches)
+        return [] if notice is None else [notice]
 
     def _describe_caches(self) -> RunHeader:
         """The header, with the caches as they are once they hold something."""

@@ -32,16 +32,16 @@ COLUMNS = (
     Column("done", "done", "Tokens that the layer took off", 3, right=True),
     Column("position", "after", "Tokens held after the rewind", 5, right=True),
     Column("expected", "expected", "Tokens that the rewind law wants held", 5, right=True),
-    Column("drift", "drift", "Expected minus held", 4, right=True, rank=1),
+    Column("drift", "drift", "Expected minus held", 4, right=True, rank=3),
     Column(
         "trimmable",
         "goes back",
         "By trimming, or put back from a snapshot and fed the kept tokens again",
         6,
         grows=True,
-        rank=4,
+        rank=1,
     ),
-    Column("bytes", "bytes", "What the layer's tokens take", 8, right=True, rank=3),
+    Column("bytes", "bytes", "What the layer's tokens take", 8, right=True, rank=4),
 )
 _COLLAPSED: tuple[Any, ...] = ()
 

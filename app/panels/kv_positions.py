@@ -222,8 +222,10 @@ class KvPositionsPanel(QWidget):
 
     @staticmethod
     def owed(record: Round) -> str:
-        """`owed 0 · all layers agree`."""
-        return f"owed {record.debt} · {'all layers agree' if layers_agree(record) else 'layers disagree'}"
+        """`owed 0 · all layers agree`, and what was replayed in the main and in the draft cache."""
+        text = f"owed {record.debt} · {'all layers agree' if layers_agree(record) else 'layers disagree'}"
+        main, draft = record.main_cache.replayed, record.draft_cache.replayed if record.draft_cache else 0
+        return f"{text} · replayed {main} + {draft}" if main or draft else text
 
     def shows_bars(self, axis: AxisMap) -> bool:
         """Bars of drift stand where there is any, and where columns of text would not fit."""

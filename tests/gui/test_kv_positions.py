@@ -107,7 +107,7 @@ def test_a_refed_round_and_layers_that_disagree(panel, view) -> None:
     run.append(dataclasses.replace(record, draft_cache=draft, main_cache=main))
     view.show_run(run)
     assert not layers_agree(run[1])
-    assert "layers disagree" in panel.spoken()
+    assert "layers disagree · replayed 2 + 0" in panel.spoken()
     assert "draft: 3 tokens forwarded anew" in panel.tip(10)
     assert "main: can't be trimmed: put back from a snapshot, 2 kept tokens replayed" in panel.tip(10)
     panel.grab()
