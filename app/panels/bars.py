@@ -120,6 +120,9 @@ def tick_text(value: float, log: bool) -> str:
     return f"1e{round(math.log10(value))}" if log and value < 0.001 - 1e-12 else text
 
 
+MOST_ROWS = 200
+
+
 class BarOptions(QObject):
     """How many tokens p, q and the residual show, and on which axis: one choice for all panels of a view."""
 
@@ -136,8 +139,13 @@ class BarOptions(QObject):
         found = view.findChild(BarOptions)
         return found if isinstance(found, BarOptions) else BarOptions(view)
 
+    @property
+    def most(self) -> int:
+        """How many tokens to show: a whole vocabulary would take seconds, and its rest is one row."""
+        return MOST_ROWS if self.top_n is None else self.top_n
+
     def set_top_n(self, top_n: int | None) -> None:
-        """Show so many tokens; None: all that were recorded."""
+        """Show so many tokens; None: all that were recorded, up to MOST_ROWS."""
         if top_n != self.top_n:
             self.top_n = top_n
             self.changed.emit()

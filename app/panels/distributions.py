@@ -73,9 +73,9 @@ def rest_text(rest: float) -> str:
     return "<1e-6" if 0 < rest < 1e-6 else probability(rest)
 
 
-def chosen_rows(record: Distributions, top_n: int | None, kept: Sequence[int]) -> list[int]:
+def chosen_rows(record: Distributions, top_n: int, kept: Sequence[int]) -> list[int]:
     """Rows of the record to show: its first `top_n`, then the tokens that must be there."""
-    rows = list(range(len(record.ids) if top_n is None else min(top_n, len(record.ids))))
+    rows = list(range(min(top_n, len(record.ids))))
     for token in kept:
         found = np.flatnonzero(record.ids == token)
         if found.size and int(found[0]) not in rows:
@@ -136,7 +136,7 @@ class DistributionsPanel(PositionBars):
     def title_context(self) -> str:
         """The identity with its numbers, and what is shown instead of a stage that a model lacks.
 
-        A narrow panel has the residual beside it, whose title tells Z: there the sum alone is told while they agree.
+        A narrow panel is brief. It has the residual beside it, whose title tells Z: the sum alone is told while both agree.
         """
         narrow = self.width() < theme.em() * WIDE
         return self._short if narrow and self._short else self._title[1]
@@ -205,6 +205,7 @@ class DistributionsPanel(PositionBars):
             parts.append("the drafter reports no q")
         else:
             parts.append("behind the drafts: nothing was proposed here" if record.k else "nothing was drafted")
+            short = "behind the drafts" if record.k and stage == FINAL else ""
         parts += self._stand_ins(data, stage)
         self._set_title(f"{name}, position {position + 1}", "; ".join(part for part in parts if part), short)
 
@@ -241,7 +242,7 @@ class DistributionsPanel(PositionBars):
         drafted = record.drafts[position].token if position < record.k else None
         emitted = next((e for e in record.emitted if e.position == position), None)
         kept = [token for token in (drafted, emitted.token if emitted else None) if token is not None]
-        chosen = chosen_rows(data, self._options.top_n, kept)
+        chosen = chosen_rows(data, self._options.most, kept)
         columns, inks = ("p", "q") if q is not None else ("p",), (colours.p, colours.q)[: 2 if q is not None else 1]
         rows = [self._row(record, data, p, q, index, position) for index in chosen]
         others = data.vocab_size - len(chosen)

@@ -113,8 +113,7 @@ class ResidualPanel(PositionBars):
         run = self._view.run
         drawn = next((e for e in record.emitted if e.position == position and e.source == "recovered"), None)
         order = [int(i) for i in np.argsort(-residual, kind="stable") if residual[i] > 0]
-        top = self._options.top_n
-        chosen = order if top is None else order[:top]
+        chosen = order[: self._options.most]
         chosen += [i for i in order[len(chosen) :] if drawn is not None and data.ids[i] == drawn.token]
         style = chip_styles(colours)["recovered"]
         rows, copied = [], [["id", "token", "residual", "mark"]]

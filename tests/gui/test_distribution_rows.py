@@ -11,7 +11,7 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QWheelEvent
 
 from app import theme
-from app.panels.bars import BarOptions, BarRow, BarRows, BarTable, make_scale
+from app.panels.bars import MOST_ROWS, BarOptions, BarRow, BarRows, BarTable, make_scale
 from app.panels.distributions import (
     EMPTY,
     NOT_RECORDED,
@@ -25,7 +25,7 @@ from app.panels.distributions import (
 from app.theme import LIGHT
 from app.view import View
 from engine.recording import RecordedRun
-from engine.rounds import Round
+from engine.rounds import Distributions, Round
 
 
 @pytest.fixture
@@ -65,6 +65,32 @@ def test_drafted_and_emitted_tokens_are_there_however_few_are_shown(view: View, 
             assert tokens[:5] == first_five
             beyond += drafted not in first_five
     assert beyond > 3, "the test needs drafts outside the first five"
+
+
+def test_a_whole_vocabulary_is_shown_in_part_and_its_rest_summed(view: View, panel: DistributionsPanel) -> None:
+    n = 5000
+    p = np.linspace(2.0, 0.0, n, dtype=np.float32) / np.float32(n)
+    seen = Distributions(
+        ids=np.arange(n, dtype=np.int32),
+        p=p,
+        q=p,
+        residual=np.zeros(n, np.float32),
+        residual_mass=0.0,
+        p_stages=(),
+        q_stages=(),
+        vocab_size=n,
+        p_support=n - 1,
+        q_support=n - 1,
+        residual_support=0,
+    )
+    record = next(record for record in fake_run(10) if record.k == 4)
+    view.show_run(one_round(dataclasses.replace(record, distributions=(seen,) * 5)))
+    BarOptions.for_view(view).set_top_n(None)
+    view.select(0, 1)
+    rows = panel.content().rows
+    loose = [row for row in rows if not row.pinned]
+    assert MOST_ROWS <= len(loose) <= MOST_ROWS + 2
+    assert rows[-1].values[0] == pytest.approx(1 - sum(row.values[0] or 0.0 for row in loose), abs=1e-5)
 
 
 def test_others_hold_exactly_the_rest(view: View, panel: DistributionsPanel) -> None:
@@ -131,6 +157,9 @@ def test_the_identity_shows_both_recorded_numbers(view: View, panel: Distributio
     panel.resize(theme.em() * WIDE, 260)
     assert told == [f"Σ min = {draft.sum_min:#.4g} = 1 − Z, Z = {mass:#.4g}"]
     panel.resize(650, 260)
+    behind = next(r for r in run if r.rejected_at is None)
+    view.select(behind.index, behind.k)
+    assert panel.title_context() == "behind the drafts"
     wrong = dataclasses.replace(run[0].drafts[0], sum_min=0.123)
     run._rounds[0] = dataclasses.replace(run[0], drafts=(wrong, *run[0].drafts[1:]))
     view.select(0, 0)
