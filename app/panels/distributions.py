@@ -136,7 +136,7 @@ class DistributionsPanel(PositionBars):
     def title_context(self) -> str:
         """The identity with its numbers, and what is shown instead of a stage that a model lacks.
 
-        A narrow panel is brief. It has the residual beside it, whose title tells Z: the sum alone is told while both agree.
+        A narrow panel is brief: the title of the residual beside it tells Z, so the sum is enough while both agree.
         """
         narrow = self.width() < theme.em() * WIDE
         return self._short if narrow and self._short else self._title[1]
