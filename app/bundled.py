@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from app.model_choice import millions
+from app.format import millions
 
 
 @dataclass(frozen=True)

@@ -508,8 +508,10 @@ class Controls(QWidget):
             self.chooser_wanted.emit()
         elif key == TOY:
             self.models_wanted.emit(Chosen(TOY, TOY, wanted.drafter))
-        elif wanted != self.chosen:
+        elif (wanted.target, wanted.draft) != (self.chosen.target, self.chosen.draft):
             self.models_wanted.emit(wanted)
+        elif wanted.drafter is not None and wanted.drafter != self._session.settings.drafter:
+            self._session.change(drafter=wanted.drafter)  # the same models
 
     # What is possible now.
 

@@ -81,6 +81,16 @@ def count(value: int) -> str:
     return f"{value:,}" if abs(value) >= 10_000 else str(value)
 
 
+def millions(parameters: int) -> str:
+    """`134.5 M`, `4.3 M`, `0.6 M`, `1.2 B`; nothing for a model without parameters."""
+    if parameters <= 0:
+        return ""
+    for least, factor, unit in ((999.95e6, 1e9, "B"), (1e5, 1e6, "M"), (1e2, 1e3, "k")):
+        if parameters >= least:
+            return f"{parameters / factor:.1f} {unit}"
+    return str(parameters)
+
+
 def plural(number: int, noun: str) -> str:
     """`1 round`, `2 rounds`."""
     return f"{count(number)} {noun}{'' if number == 1 else 's'}"

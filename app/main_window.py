@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QSize, Qt
@@ -31,7 +32,7 @@ from app.following import Following
 from app.labs.faults import FaultLabPanel
 from app.layout import Arrangement
 from app.messages import MessageLog, Toast
-from app.model_choice import TOY, Chosen, shown_name
+from app.model_choice import PLAIN_DRAFTER, TOY, Chosen, drafts_without_model, models_words, with_newest
 from app.navigation import Navigation
 from app.notices import ACTIONS_OF, CHANGES, notices
 from app.panels.acceptance import AcceptancePanel
@@ -126,7 +127,7 @@ class MainWindow(QMainWindow):
         self.status = StatusBar(session)
         self.docks: dict[str, QDockWidget] = {}
         self.navigation = Navigation(session.view, self)
-        self.dialogs = WindowDialogs(session, self.controls, self.log, self)
+        self.dialogs = WindowDialogs(session, self.controls, self.log, self, self.store)
         self.recordings = RecordingDialogs(session, self)
         self.exports = Exports(session, self.dialogs.side_thread, self._drawn, self)
         self.breakpoints = WindowBreakpoints(session, BreakpointList(session, self.store, self), self)
@@ -235,6 +236,7 @@ class MainWindow(QMainWindow):
         session.state_changed.connect(self._on_state)
         session.described.connect(self._refresh_banner)
         session.configured.connect(self._refresh_banner)
+        session.configured.connect(self._refresh_title)
         session.pair_changed.connect(self._on_pair)
         session.message.connect(self._on_message)
         session.run_ended.connect(self._on_run_ended)
@@ -376,11 +378,27 @@ class MainWindow(QMainWindow):
 
     def _on_pair(self) -> None:
         pair = self.session.pair
-        self.controls.set_chosen(self._asked)
-        if pair is not None:
-            draft = f" / {shown_name(pair.draft)}" if pair.draft is not None else ""
-            self.setWindowTitle(f"Draftscope: {shown_name(pair.target)}{draft}")
+        if pair is not None and pair.asked is not None:
+            # Of several loads that wait for each other, this is the one that is over.
+            asked = Chosen(*pair.asked)
+            self.controls.set_chosen(asked)
+            self._remember(asked)
+        else:
+            self.controls.set_chosen(self._asked)
+        self._refresh_title()
         self._refresh_banner()
+
+    def _remember(self, asked: Chosen) -> None:
+        """Keep a pair that isn't the bundled one, with the drafter that it is used with, for the chooser."""
+        drafter = self.session.settings.drafter
+        used = replace(asked, drafter=drafter if drafts_without_model(drafter) else None)
+        if used != Chosen():
+            self.store.recent_pairs = with_newest(self.store.recent_pairs, used)
+
+    def _refresh_title(self) -> None:
+        pair = self.session.pair
+        if pair is not None:
+            self.setWindowTitle(f"Draftscope: {models_words(pair, self.session.settings)[0]}")
 
     def _on_run_changed(self) -> None:
         self._show_docks_with_rounds()
@@ -395,7 +413,7 @@ class MainWindow(QMainWindow):
     def _on_message(self, kind: str, text: str) -> None:
         self.log.add(kind, text)
         if kind == "error":
-            self.dialogs.show_error(text)
+            self.dialogs.show_error(text, self._asked if text == self.session.load_failure else None)
         else:
             self.toast.show_message(text)
 
@@ -461,26 +479,31 @@ class MainWindow(QMainWindow):
         self._take_settings()
         self._asked = wanted
         if wanted.target == TOY:
-            self.session.run_toy()
+            self.session.run_toy(**wanted.options())
         else:
-            self.session.run_pair(wanted.target, wanted.draft)
+            self.session.run_pair(wanted.target, wanted.draft, **wanted.options())
+
+    def _with_draft(self, source: str) -> Chosen:
+        """A whole pair by its name: a drafter that needs no draft model gives way to the pair's own."""
+        own = drafts_without_model(self.session.settings.drafter)
+        return Chosen(source, source, PLAIN_DRAFTER if own else None)
 
     def _run_bundled(self) -> None:
-        self._run_pair(Chosen(BUNDLED, BUNDLED))
+        self._run_pair(self._with_draft(BUNDLED))
 
     def _run_toy(self) -> None:
-        self._run_pair(Chosen(TOY, TOY))
+        self._run_pair(self._with_draft(TOY))
 
     def _watch_bug(self) -> None:
         self._change({"rewind": "legacy-rewind"})
-        self._run_pair(Chosen(BUNDLED, BUNDLED))
+        self._run_bundled()
 
     def _load(self, wanted: Chosen) -> None:
         self._asked = wanted
         if wanted.target == TOY:
-            self.session.load_toy()
+            self.session.load_toy(**wanted.options())
         else:
-            self.session.load(wanted.target, wanted.draft)
+            self.session.load(wanted.target, wanted.draft, **wanted.options())
 
     def _change(self, live: dict[str, object]) -> None:
         try:
@@ -519,10 +542,10 @@ class MainWindow(QMainWindow):
         self.controls.new_seed()
 
     def _do_load_bundled(self) -> None:
-        self._load(Chosen(BUNDLED, BUNDLED))
+        self._load(self._with_draft(BUNDLED))
 
     def _do_load_toy(self) -> None:
-        self._load(Chosen(TOY, TOY))
+        self._load(self._with_draft(TOY))
 
     def _do_copy_text(self) -> None:
         run = self.session.view.run
@@ -634,7 +657,9 @@ class MainWindow(QMainWindow):
         panels = {name: self.docks[name].widget() for name in DRAWN}
         # Qt calls a dock behind a tab visible as well, but nothing of it is seen.
         names = [name for name, panel in panels.items() if in_sight(panel)]
-        return [(name, self.docks[name].windowTitle(), panels[name]) for name in names]
+        found = [(name, self.docks[name].windowTitle(), panels[name]) for name in names]
+        charts = self.dialogs.compared_charts()
+        return found if charts is None else [*found, ("compare", "Comparison", charts)]
 
     def _on_exported(self, text: str) -> None:
         self.log.add("info", text)

@@ -3,39 +3,134 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QWidget
 
 from app import theme
 from app.fields import ChoiceField
+from app.format import count, millions, visible_string
 from app.worker import BUNDLED, PairSummary
+from engine.drafter_kinds import DrafterError, parse_drafter
+from engine.model_files import GGUF_SUFFIX
 from engine.rounds import ModelInfo
+from engine.settings import Settings
 
 TOY = "toy"
 OTHER = "choose"
 NOTHING = "none"
+DRAFTER = "drafter"
+"""The line of a drafter that needs no draft model."""
+PLAIN_DRAFTER = "sample"
+"""The setting `drafter` for the pair's own draft model."""
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A pair by where its models come from: BUNDLED, TOY, a folder, or a Hugging Face id with its prefix.
+    """A pair by where its models come from: BUNDLED, TOY, a path, or a Hugging Face id of the local cache.
 
-    `draft` None: plain decoding.
+    `draft` None: no draft model. `drafter`: as `Settings.drafter`, from the load on; None: the one in use stays.
+    `unpack`, `allow_large`: as `engine.models.load_pair`.
     """
 
     target: str = BUNDLED
     draft: str | None = BUNDLED
+    drafter: str | None = None
+    unpack: bool = False
+    allow_large: bool = False
+
+    def options(self) -> dict[str, Any]:
+        """What `Session.load` takes beside the two models, without what is as it always is."""
+        given = {"drafter": self.drafter, "unpack": self.unpack, "allow_large": self.allow_large}
+        return {name: value for name, value in given.items() if value}
 
 
-def millions(parameters: int) -> str:
-    """`4.3 M`, `0.6 M`, `1.2 B`; nothing for a model without parameters."""
-    if parameters <= 0:
-        return ""
-    for factor, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if parameters >= factor / 10:
-            return f"{parameters / factor:.1f} {unit}"
-    return str(parameters)
+def to_plain(chosen: Chosen) -> list[str | None]:
+    """A pair as the settings keep it."""
+    return [chosen.target, chosen.draft, chosen.drafter]
+
+
+def from_plain(pairs: list[Any]) -> list[Chosen]:
+    """The pairs among what the settings hold; what is none is left out."""
+    fit = [
+        pair
+        for pair in pairs
+        if isinstance(pair, list) and len(pair) == 3 and all(isinstance(part, str | None) for part in pair)
+    ]
+    return [Chosen(*pair) for pair in fit if pair[0] and (pair[2] is None or _is_drafter(pair[2]))]
+
+
+def with_newest(pairs: list[Any], newest: Chosen) -> list[Any]:
+    """What the settings shall hold once a pair was used: it stands first, and once."""
+    plain = to_plain(newest)
+    return [plain, *(pair for pair in pairs if pair != plain)]
+
+
+def short_name(key: str) -> str:
+    """A model by its key, without the folders before it."""
+    if key in (BUNDLED, TOY):
+        return {BUNDLED: "bundled", TOY: "6-token toy"}[key]
+    return visible_string(PurePath(key).name.removesuffix(GGUF_SUFFIX) if "/" in key[:1] or "\\" in key else key)
+
+
+def _is_drafter(text: str) -> bool:
+    try:
+        parse_drafter(text)
+    except DrafterError:
+        return False
+    return True
+
+
+def drafts_without_model(drafter: str | None) -> bool:
+    """Whether a drafter needs no draft model."""
+    return drafter is not None and _is_drafter(drafter) and parse_drafter(drafter).kind.network != "draft"
+
+
+def drafting_words(pair: PairSummary, settings: Settings) -> tuple[str, str]:
+    """What drafts for a loaded pair: in a few words with its parameters, and in a sentence."""
+    drafter, target = settings.drafter_kind, pair.target
+    if drafter.kind.network == "draft":
+        if pair.draft is None:
+            return "no drafter", "No draft model: plain decoding."
+        return shown_name(pair.draft), f"Drafts: {pair.draft.name}, {count(pair.draft.parameters)} parameters."
+    if drafter.kind.network == "none":
+        return f"{drafter.kind.title} (no model)", f"Drafts: {drafter.text}, without a model."
+    parameters = target.parameters
+    if drafter.kind.id == "dropped":
+        parameters -= sum(pair.layer_sizes[drafter.first : drafter.last + 1])
+    size = millions(parameters)
+    known = drafter.kind.id != "dropped" or bool(pair.layer_sizes)
+    words = f"{drafter.text} {size}" if size and known else drafter.text
+    about = f", {count(parameters)} parameters" if size and known else ""
+    return words, f"Drafts: {drafter.text}, made of the target {target.name}{about}."
+
+
+def models_words(pair: PairSummary, settings: Settings) -> tuple[str, str]:
+    """Target and drafter of a loaded pair: in a few words, and in sentences. Also where k is 0."""
+    words, sentence = drafting_words(pair, settings)
+    idle = settings.num_draft_tokens == 0 and words != "no drafter"
+    target = pair.target
+    size = f", {count(target.parameters)} parameters" if target.parameters else ""
+    lines = f"Target: {target.name}{size}, {target.dtype}.\n{sentence}"
+    return (
+        f"{shown_name(target)} / {words}{' (k 0: unused)' if idle else ''}",
+        visible_lines(f"{lines}\nk is 0: plain decoding, nothing is drafted." if idle else lines),
+    )
+
+
+def visible_lines(text: str) -> str:
+    """Untrusted text with its line breaks and nothing else invisible in it, for a tooltip."""
+    return "\n".join(visible_string(line).replace("<", "‹") for line in text.split("\n"))
+
+
+def pair_words(chosen: Chosen) -> str:
+    """A pair in one line."""
+    drafter = chosen.drafter or ""
+    if drafts_without_model(chosen.drafter):
+        return f"{short_name(chosen.target)}, {drafter}"
+    return f"{short_name(chosen.target)}, {short_name(chosen.draft) if chosen.draft is not None else 'no drafter'}"
 
 
 def shown_name(model: ModelInfo) -> str:
@@ -58,15 +153,21 @@ class ModelBox(ChoiceField):
         self.setFont(theme.ui_font(0.92))
         self.activated.connect(self._on_activated)
 
-    def show_choices(self, bundled: str, current: str | None, name: str, allow_nothing: bool) -> None:
-        """Fill the box: the bundled model first, the current one chosen by its key."""
+    def show_choices(
+        self, bundled: str, current: str | None, name: str, allow_nothing: bool, drafter: str = ""
+    ) -> None:
+        """Fill the box: the bundled model first, the current one chosen by its key.
+
+        `drafter`: words for one that needs no draft model, and is in use in the place of any.
+        """
         with QSignalBlocker(self):
             self.clear()
             self.addItem(bundled, BUNDLED)
             self.addItem("6-token toy", TOY)
             if allow_nothing:
                 self.addItem("none: plain decoding", NOTHING)
-            key = NOTHING if current is None else current
+            key = DRAFTER if drafter else NOTHING if current is None else current
+            name = drafter or name
             if self.findData(key) < 0:
                 self.addItem(name, key)
             self.addItem("Choose…", OTHER)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 import time
@@ -11,7 +12,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
-from app.headless.request import DEFAULT_PROMPT, TOY_PROMPT
+from app.headless.request import DEFAULT_PROMPT, TOY_PROMPT, chat_prompt
 from app.jobs import Job, Steps
 from app.recorder import Recorder
 from app.samples import samples
@@ -125,10 +126,13 @@ class Session(QObject):
         self.opened: list[OpenedSession] = []
         self.view = View(self)
         self.worker = Worker(engine, self)
+        self.worker.must_wait = self._must_wait
         self.state = self.worker.state
         self.pair: PairSummary | None = None
         self.mlx_version, self.backend = "", ""
         self.prompt = DEFAULT_PROMPT
+        self.chat, self.system = False, ""
+        """Whether the target's chat template goes around the prompt, and what it says as the system."""
         self.settings = Settings()
         self.pace = 0.0
         self.check_every = 0
@@ -136,6 +140,8 @@ class Session(QObject):
         """(what, done, total) of a job under way; total 0: unknown."""
         self.failure = ""
         """What failed last, until something else goes well."""
+        self.load_failure = ""
+        """What was told of the load that failed last."""
         self.live_settings: Settings | None = None
         """The settings in force in the newest round of the newest run."""
         """What isn't what was asked, in plain sentences."""
@@ -165,7 +171,7 @@ class Session(QObject):
         self.worker.arrived.connect(self._on_arrived)
         self.worker.state_changed.connect(self._on_state)
         self.worker.loaded.connect(self._on_loaded)
-        self.worker.load_failed.connect(self._on_failed)
+        self.worker.load_failed.connect(self._on_load_failed)
         self.worker.run_failed.connect(self._on_failed)
         self.worker.change_refused.connect(self._on_refused)
         self.worker.progress.connect(self._on_progress)
@@ -230,27 +236,43 @@ class Session(QObject):
 
     # What is done.
 
-    def configure(self, prompt: str | None = None, settings: Settings | None = None) -> None:
+    def configure(
+        self,
+        prompt: str | None = None,
+        settings: Settings | None = None,
+        chat: bool | None = None,
+        system: str | None = None,
+    ) -> None:
         """Set what the next run takes where `start_run` or `step_round` aren't told otherwise."""
         self.prompt = self.prompt if prompt is None else prompt
         self.settings = self.settings if settings is None else settings
+        self.chat = self.chat if chat is None else chat
+        self.system = self.system if system is None else system
         self.configured.emit()
+
+    def whole_prompt(self) -> str:
+        """The text that is encoded: the prompt, within the chat template where it is asked for and there is one.
+
+        Raises ValueError where the template doesn't take these messages.
+        """
+        chat = self.pair.chat if self.pair is not None else None
+        return chat_prompt(chat, self.prompt, self.system) if self.chat and chat is not None else self.prompt
 
     def warm_up(self) -> None:
         """Let the worker import MLX, so that `backend` is known and loading starts sooner."""
         self.worker.warm_up()
 
-    def load(self, target: str = BUNDLED, draft: str | None = BUNDLED) -> None:
-        """Load models: folders, BUNDLED (the default), or HUB_PREFIX and a Hugging Face id that the user confirmed."""
+    def load(self, target: str = BUNDLED, draft: str | None = BUNDLED, **options: Any) -> None:
+        """Load models: paths, ids of the local cache, or BUNDLED (the default); options as in `EngineRoom.load`."""
         if self._may("load"):
             self._then = None
-            self.worker.load(target, draft)
+            self.worker.load(target, draft, **options)
 
-    def load_toy(self) -> None:
+    def load_toy(self, **options: Any) -> None:
         """Load the 6-token toy."""
         if self._may("load"):
             self._then = None
-            self.worker.load_toy()
+            self.worker.load_toy(**options)
 
     def start_run(
         self,
@@ -273,16 +295,22 @@ class Session(QObject):
         else:
             self._run(pause_after, until)
 
-    def run_pair(self, target: str = BUNDLED, draft: str | None = BUNDLED, pause_after: int | None = None) -> None:
+    def run_pair(
+        self,
+        target: str = BUNDLED,
+        draft: str | None = BUNDLED,
+        pause_after: int | None = None,
+        **options: Any,
+    ) -> None:
         """Load this pair, then run `prompt` with `settings`."""
         if self._may("load"):
-            self.worker.load(target, draft)
+            self.worker.load(target, draft, **options)
             self._then = lambda: self._run(pause_after)
 
-    def run_toy(self, pause_after: int | None = None) -> None:
+    def run_toy(self, pause_after: int | None = None, **options: Any) -> None:
         """Load the toy, then run `prompt` with `settings`."""
         if self._may("load"):
-            self.worker.load_toy()
+            self.worker.load_toy(**options)
             self._then = lambda: self._run(pause_after)
 
     def fork(self, run: RecordedRun, at: int, settings: Settings, forced: Forced | None = None) -> None:
@@ -452,7 +480,12 @@ class Session(QObject):
 
     def _run(self, pause_after: int | None, until: str | None = None) -> None:
         self._forked = None
-        self.worker.run(self.prompt, self.settings, pause_after, until)
+        try:
+            prompt = self.whole_prompt()
+        except ValueError as error:
+            self.message.emit("error", f"Nothing was run: {error}")
+            return
+        self.worker.run(prompt, self.settings, pause_after, until)
 
     def _on_checked(self, failure: str) -> None:
         if failure:
@@ -474,6 +507,11 @@ class Session(QObject):
         if self.worker.job is not None:
             self._set_progress((self.worker.job.title, done, total))
 
+    def _must_wait(self) -> bool:
+        """Asked on the worker's thread: whether the file is too far behind for another round."""
+        writer = self.recording.writer
+        return writer is not None and writer.is_behind
+
     def _on_noted(self, text: str) -> None:
         self.message.emit("notice", text)
 
@@ -481,6 +519,8 @@ class Session(QObject):
         self.pair = pair
         self.live_settings = None
         self.backend = pair.backend
+        if pair.drafter and pair.drafter != self.settings.drafter:
+            self.configure(settings=dataclasses.replace(self.settings, drafter=pair.drafter))
         self._fit_prompt(pair)
         self.pair_changed.emit()
         self._refresh_memory()
@@ -503,6 +543,13 @@ class Session(QObject):
     def _on_failed(self, text: str) -> None:
         self.failure = text
         self.message.emit("error", text)
+
+    def _on_load_failed(self, text: str) -> None:
+        if self.pair is not None:
+            models = [self.pair.target, *([self.pair.draft] if self.pair.draft is not None else [])]
+            text = f"{text}\n\nWhat was loaded before stays in use: {' and '.join(model.name for model in models)}."
+        self.load_failure = text
+        self._on_failed(text)
 
     def _on_refused(self, text: str) -> None:
         self.message.emit("error", text)

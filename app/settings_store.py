@@ -1,4 +1,4 @@
-"""What the window remembers between sittings: layout, theme, breakpoints and filters; the layout under a schema."""
+"""What the window remembers between sittings: layout, theme, breakpoints, filters, pairs; the layout under a schema."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from PySide6.QtCore import QByteArray, QSettings
 
 SCHEMA = 3
 """Raise it when docks or their names change: an older layout is then forgotten, not misread."""
+
+MOST_RECENT = 12
+"""Pairs of models that are remembered."""
 
 
 class SettingsStore:
@@ -72,6 +75,15 @@ class SettingsStore:
     @filters.setter
     def filters(self, lines: list[str]) -> None:
         self._settings.setValue("filters", json.dumps(lines))
+
+    @property
+    def recent_pairs(self) -> list[Any]:
+        """Pairs used before as `app.model_choice.to_plain` writes them, newest first; nothing of them was checked."""
+        return self._list("recent-pairs")[:MOST_RECENT]
+
+    @recent_pairs.setter
+    def recent_pairs(self, plain: list[Any]) -> None:
+        self._settings.setValue("recent-pairs", json.dumps(plain[:MOST_RECENT]))
 
     def _list(self, name: str) -> list[Any]:
         # As JSON: Qt would give a list of one back as its only entry.

@@ -1,4 +1,4 @@
-"""The status bar: state, rule, place, speed and drift at the left; progress, memory and backend at the right."""
+"""The status bar: state, models, rule, place, speed, drift at the left; progress, memory and backend at the right."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
 
 from app import icons, theme
 from app.format import count, plural, visible_string
+from app.model_choice import models_words
 from app.next_rule import is_reference, next_rule
 from app.session import Session
 from engine.recording import RecordedRun
@@ -23,6 +24,8 @@ _STATE_WORDS = {
 }
 _STATE_ICONS = {"running": "play", "paused": "pause", "stopping": "stop", "failed": "cross", "loading": "again"}
 _PAD = 10
+_GO_FIRST = ("seed", "models", "memory", "speed", "tokens")
+"""What goes where there is no room, in this order; the models stand in the toolbar and the title too."""
 
 
 class StatusItem(QWidget):
@@ -96,7 +99,7 @@ class StatusBar(QWidget):
         super().__init__(parent)
         self._session = session
         self.setAccessibleName("Status")
-        left = ("state", "rule", "round", "tokens", "speed", "drift", "invariants", "seed")
+        left = ("state", "models", "rule", "round", "tokens", "speed", "drift", "invariants", "seed")
         self.items = {name: StatusItem(name) for name in left}
         self.items |= {name: StatusItem(name, line_left=True) for name in ("memory", "backend")}
         self.progress = QProgressBar()
@@ -138,6 +141,7 @@ class StatusBar(QWidget):
         """Say what holds now."""
         session, run = self._session, self._session.view.run
         self._show_state(run)
+        self._show_models()
         self._show_rule(run)
         self._show_run(run if run is not None and len(run) else None)
         memory, backend = session.memory_text, session.backend
@@ -175,6 +179,15 @@ class StatusBar(QWidget):
         self.items["state"].show_runs(
             runs, "State\n" + tip if tip else "State", _STATE_ICONS.get(state), state == "failed"
         )
+
+    def _show_models(self) -> None:
+        session = self._session
+        if session.pair is None:
+            self.items["models"].show_runs(())
+            return
+        words, tip = models_words(session.pair, session.settings)
+        elided = QFontMetrics(theme.ui_font(0.92)).elidedText(words, Qt.TextElideMode.ElideMiddle, theme.em() * 24)
+        self.items["models"].show_runs(((elided, False, 400),), f"The models that are loaded\n{tip}")
 
     def _show_rule(self, run: RecordedRun | None) -> None:
         session = self._session
@@ -243,9 +256,9 @@ class StatusBar(QWidget):
     def _fit(self) -> None:
         """What has no room goes, the least important first."""
         items = self.items
-        for name in ("seed", "memory", "speed", "tokens"):
+        for name in _GO_FIRST:
             items[name].setVisible(True)
-        for name in ("seed", "memory", "speed", "tokens"):
+        for name in _GO_FIRST:
             need = sum(item.sizeHint().width() for item in items.values() if not item.isHidden())
             if not self.progress.isHidden():
                 need += self.progress.width() + self.cancel.sizeHint().width() + 12

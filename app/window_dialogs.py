@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,12 +17,14 @@ from app.dialogs.note_editor import NoteEditor
 from app.dialogs.prompt_editor import PromptEditor
 from app.dialogs.shortcut_sheet import ShortcutSheet
 from app.messages import MessageLog
-from app.model_choice import Chosen
+from app.model_choice import Chosen, from_plain, to_plain
 from app.session import Session
+from app.settings_store import SettingsStore
 from app.side_thread import SideThread
 
 _SHEETS = ("note", "models", "prompt", "go", "about")
 """These belong to the window alone; the others may stand beside it."""
+_AGAIN = QMessageBox.ButtonRole.ActionRole
 
 
 class WindowDialogs(QObject):
@@ -29,8 +32,12 @@ class WindowDialogs(QObject):
 
     models_chosen = Signal(object)
 
-    def __init__(self, session: Session, controls: Controls, log: MessageLog, window: QWidget) -> None:
+    def __init__(
+        self, session: Session, controls: Controls, log: MessageLog, window: QWidget, store: SettingsStore
+    ) -> None:
         super().__init__(window)
+        self._store = store
+        self._failed: Chosen | None = None
         self.side_thread = SideThread(self)
         self._session, self._controls, self._log, self._window = session, controls, log, window
         self.by_name: dict[str, QDialog] = {}
@@ -56,8 +63,15 @@ class WindowDialogs(QObject):
         if self.errors is not None:
             self.errors.close()
 
-    def show_error(self, text: str) -> None:
-        """One dialog for all that went wrong until it is closed; nothing waits for it."""
+    def show_error(self, text: str, failed: Chosen | None = None) -> None:
+        """One dialog for all that went wrong until it is closed; nothing waits for it.
+
+        `failed`: models that couldn't be loaded: a button leads back to their choice.
+        """
+        if failed is not None:
+            self._failed = failed
+            if self.errors is not None:
+                self._offer_chooser(self.errors)
         if self.errors is not None:
             if text not in self.errors.text():
                 self.errors.setText(f"{self.errors.text()}\n\n{text}")
@@ -69,12 +83,24 @@ class WindowDialogs(QObject):
         box.setStandardButtons(QMessageBox.StandardButton.Ok)
         box.finished.connect(self._on_error_closed)
         box.setText(text)
+        if failed is not None:
+            self._offer_chooser(box)
         box.open()
 
+    def _offer_chooser(self, box: QMessageBox) -> None:
+        if not any(box.buttonRole(button) == _AGAIN for button in box.buttons()):
+            box.addButton("Choose Models…", _AGAIN)
+
     def _on_error_closed(self) -> None:
-        if self.errors is not None:
-            self.errors.deleteLater()
-            self.errors = None
+        failed, self._failed = self._failed, None
+        if self.errors is None:
+            return
+        pressed = self.errors.clickedButton()
+        again = pressed is not None and self.errors.buttonRole(pressed) == _AGAIN
+        self.errors.deleteLater()
+        self.errors = None
+        if again and failed is not None and self._session.can("load") is None:
+            self._choose(failed)
 
     def choose_models(self) -> None:
         self._choose(self._controls.chosen)
@@ -84,9 +110,20 @@ class WindowDialogs(QObject):
         self._choose(replace(self._controls.chosen, target=str(path)))
 
     def _choose(self, chosen: Chosen) -> None:
-        dialog = ModelChooser(chosen, self._window)
+        backend = self._session.backend
+        dialog = ModelChooser(
+            chosen,
+            self._window,
+            drafter=self._session.settings.drafter,
+            recent=from_plain(self._store.recent_pairs),
+            on_cpu=backend.startswith("CPU") if backend else sys.platform != "darwin",
+        )
         dialog.accepted.connect(self._on_models)
+        dialog.recent_changed.connect(self._on_recent)
         self._open("models", dialog)
+
+    def _on_recent(self, pairs: list[Chosen]) -> None:
+        self._store.recent_pairs = [to_plain(pair) for pair in pairs]
 
     def _on_models(self) -> None:
         dialog = self.by_name["models"]
@@ -94,16 +131,23 @@ class WindowDialogs(QObject):
         self.models_chosen.emit(dialog.chosen())
 
     def edit_prompt(self) -> None:
-        pair = self._session.pair
-        encode = pair.encode if pair is not None else None
-        dialog = PromptEditor(self._controls.prompt(), encode, self._window)
+        session, pair = self._session, self._session.pair
+        dialog = PromptEditor(
+            self._controls.prompt(),
+            pair.encode if pair is not None else None,
+            self._window,
+            chat=pair.chat if pair is not None else None,
+            vocabulary=pair.vocabulary if pair is not None else None,
+            use_chat=session.chat,
+            system=session.system,
+        )
         dialog.accepted.connect(self._on_prompt)
         self._open("prompt", dialog)
 
     def _on_prompt(self) -> None:
         dialog = self.by_name["prompt"]
         assert isinstance(dialog, PromptEditor)
-        self._session.configure(prompt=dialog.prompt())
+        self._session.configure(prompt=dialog.prompt(), chat=dialog.uses_chat(), system=dialog.system())
 
     def go_to_round(self) -> None:
         view = self._session.view
@@ -175,6 +219,13 @@ class WindowDialogs(QObject):
         made = CompareWindow(self._session, self.side_thread, self._window)
         made.help_wanted.connect(self.help_page)
         self._open("compare", made)
+
+    def compared_charts(self) -> QWidget | None:
+        """The charts of the comparison that is open, None without one."""
+        from app.labs.compare_window import CompareWindow
+
+        found = self.by_name.get("compare")
+        return found.charts if isinstance(found, CompareWindow) and found.charts.isVisible() else None
 
     def shortcuts(self) -> None:
         self._open("shortcuts", ShortcutSheet(self._window))

@@ -27,9 +27,6 @@ log = logging.getLogger("draftscope.worker")
 STATES = ("idle", "loading", "ready", "running", "paused", "stopping", "failed")
 BUNDLED = "bundled"
 """As `target` and `draft` of `load`: the pair that comes with the program."""
-HUB_PREFIX = "hf:"
-"""Before a Hugging Face id that the user typed and confirmed: fetch that model first. Nothing else uses the network."""
-
 Progress = Callable[[str, int, int], bool]
 """Told of (stage, done, total), total 0 where unknown; returns True to cancel."""
 
@@ -39,7 +36,11 @@ _PROGRESS_EVERY = 0.05  # seconds between two reports of progress
 
 @dataclasses.dataclass(frozen=True)
 class PairSummary:
-    """What the window knows of a loaded pair; holds no model. `encode` may be called on any thread."""
+    """What the window knows of a loaded pair; holds no model. `encode` and `chat` may be called on any thread.
+
+    `chat`: see `engine.models.LanguageModel`. `asked`: the two models as they were asked for; None for the toy.
+    `drafter`: the one that was asked for with the pair, "" for none. `layer_sizes`: parameters of the target's layers.
+    """
 
     target: ModelInfo
     draft: ModelInfo | None
@@ -47,6 +48,10 @@ class PairSummary:
     notices: tuple[str, ...]
     backend: str
     encode: Callable[[str], list[int]]
+    chat: Callable[[Sequence[dict[str, str]]], str] | None = None
+    asked: tuple[str, str | None] | None = None
+    drafter: str = ""
+    layer_sizes: tuple[int, ...] = ()
 
 
 class Delivery(NamedTuple):
@@ -81,29 +86,41 @@ class EngineRoom:
 
         return mlx_version(), describe_backend()
 
-    def load(self, target: str, draft: str | None, progress: Progress) -> PairSummary:
-        """Load a pair; it takes the place of the one before only if all went well."""
-        from engine.models import bundled_pair_folders, download_model, load_pair
+    def load(
+        self,
+        target: str,
+        draft: str | None,
+        progress: Progress,
+        *,
+        drafter: str = "",
+        unpack: bool = False,
+        allow_large: bool = False,
+    ) -> PairSummary:
+        """Load a pair; it takes the place of the one before only if all went well, the making of `drafter` too."""
+        from engine.models import bundled_pair_folders, load_pair
 
-        def folder(name: str, role: int) -> str:
-            if name == BUNDLED:
-                return str(bundled_pair_folders()[role])
-            if name.startswith(HUB_PREFIX):
-                return str(download_model(name.removeprefix(HUB_PREFIX), progress))
-            return name
+        def place(name: str, role: int) -> str:
+            return str(bundled_pair_folders()[role]) if name == BUNDLED else name
 
-        drafting = None if draft is None else folder(draft, 1)
-        return self._take(load_pair(folder(target, 0), drafting, progress))
+        drafting = None if draft is None else place(draft, 1)
+        pair = load_pair(place(target, 0), drafting, progress, unpack=unpack, allow_large=allow_large)
+        return self._take(pair, drafter, progress)
 
-    def load_toy(self) -> PairSummary:
+    def load_toy(self, drafter: str = "") -> PairSummary:
         """Take the 6-token toy."""
         from engine.toy import toy_pair
 
-        return self._take(toy_pair())
+        return self._take(toy_pair(), drafter)
 
-    def _take(self, pair: Any) -> PairSummary:
+    def _take(self, pair: Any, drafter: str = "", progress: Progress | None = None) -> PairSummary:
         from engine.backend import describe_backend, mx
 
+        if drafter:
+            from engine.drafting import draft_network
+            from engine.model_files import report
+
+            report(progress, f"Making the drafter {drafter}")
+            draft_network(pair, drafter)
         self._pair = pair
         mx.clear_cache()  # what the pair before held
         target, draft = pair.target, pair.draft
@@ -114,6 +131,8 @@ class EngineRoom:
             tuple(pair.notices),
             describe_backend(),
             target.encode,
+            target.chat,
+            layer_sizes=_layer_sizes(target.network),
         )
 
     def generator(self, settings: Settings) -> Any:
@@ -140,6 +159,14 @@ class EngineRoom:
 
             if hasattr(mx, "clear_streams"):
                 mx.clear_streams()
+
+
+def _layer_sizes(network: Any) -> tuple[int, ...]:
+    """Parameters of each layer; empty for a network whose layers aren't known by that name."""
+    from mlx_lm.utils import get_total_parameters
+
+    layers = getattr(getattr(getattr(network, "network", network), "model", None), "layers", None)
+    return tuple(int(get_total_parameters(layer)) for layer in layers) if isinstance(layers, list) else ()
 
 
 def plain_message(error: BaseException) -> str:
@@ -194,6 +221,8 @@ class Worker(QObject):
         self._loads: dict[int, threading.Event] = {}  # loads not yet over, with their cancel flags
         self._commands: SimpleQueue[Callable[[Any], None] | None] = SimpleQueue()
         self._out: deque[Delivery] = deque()
+        self.must_wait: Callable[[], bool] = lambda: False
+        """Asked on the worker's thread before a round is handed over: whether it must wait."""
         self._wake_sent = threading.Event()
         self._closing = threading.Event()
         self._posted.connect(self._on_posted, Qt.ConnectionType.QueuedConnection)
@@ -213,13 +242,17 @@ class Worker(QObject):
         """Import MLX now; `described` says what was found, `load_failed` why it failed."""
         self._commands.put(self._do_describe)
 
-    def load(self, target: str, draft: str | None) -> None:
-        """Load a pair of model folders (or BUNDLED, or HUB_PREFIX and an id); loads never run side by side."""
-        self._queue_load(lambda room, progress: room.load(target, draft, progress))
+    def load(self, target: str, draft: str | None, **options: Any) -> None:
+        """Load a pair by paths, cached ids or BUNDLED; loads never run side by side. For the options see EngineRoom."""
+        told = {"asked": (target, draft), "drafter": options.get("drafter", "")}
+        self._queue_load(
+            lambda room, progress: dataclasses.replace(room.load(target, draft, progress, **options), **told)
+        )
 
-    def load_toy(self) -> None:
+    def load_toy(self, **options: Any) -> None:
         """Load the 6-token toy."""
-        self._queue_load(lambda room, progress: room.load_toy())
+        told = {"drafter": options.get("drafter", "")}
+        self._queue_load(lambda room, progress: dataclasses.replace(room.load_toy(**options), **told))
 
     def run(
         self,
@@ -458,7 +491,18 @@ class Worker(QObject):
         if not self._closing.is_set():
             self._posted.emit(kind, payload)
 
+    def _wait_for_the_file(self) -> None:
+        """Let what keeps the rounds catch up, which is said once each time; a stop isn't held up."""
+        said = False
+        while self.must_wait() and not self._closing.is_set() and not (self._gate is not None and self._gate.stopping):
+            if not said:
+                self._post("noted", "The run waits for the disk: rounds come faster than they can be recorded.")
+                said = True
+            time.sleep(0.005)
+
     def _deliver(self, run_id: int, item: RunHeader | Round | RunEnd | ContentCheck | Hit) -> None:
+        if isinstance(item, Round):
+            self._wait_for_the_file()
         self._out.append(Delivery(run_id, item))
         # One signal per drain, not per round: a queued signal costs ten times a deque's append.
         if not self._wake_sent.is_set() and not self._closing.is_set():

@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import reprlib
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,12 @@ def prompt_of(options: argparse.Namespace) -> str | list[int]:
     if problem is not None:
         raise UserError(problem)
     return prompt
+
+
+def chat_prompt(chat: Callable[[Sequence[dict[str, str]]], str], prompt: str, system: str) -> str:
+    """What a chat template makes of a prompt, with what the system says where it says anything. Raises ValueError."""
+    said = [{"role": "system", "content": system}] if system.strip() else []
+    return chat([*said, {"role": "user", "content": prompt}])
 
 
 def prompt_problem(prompt: str) -> str | None:

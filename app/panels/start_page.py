@@ -21,8 +21,7 @@ from PySide6.QtWidgets import (
 from app import icons, theme
 from app.actions import BY_NAME, key_text
 from app.bundled import BundledPair, bundled_pair
-from app.format import count
-from app.model_choice import millions
+from app.format import count, millions
 from app.next_rule import EXPLANATIONS, next_rule
 from app.samples import samples
 from app.session import Session

@@ -117,10 +117,11 @@ class FakeRoom:
     def describe(self) -> tuple[str, str]:
         return "0.0.0", "CPU, no BLAS at all"
 
-    def load(self, target: str, draft: str | None, progress: Progress) -> PairSummary:
+    def load(self, target: str, draft: str | None, progress: Progress, **options: Any) -> PairSummary:
         self._script.loading += 1
         self._script.most_loading = max(self._script.most_loading, self._script.loading)
         self._script.note("load", target, draft)
+        self._script.note("options", options)
         try:
             steps = self._script.load_steps
             for step in range(steps):
@@ -133,7 +134,7 @@ class FakeRoom:
             self._script.loading -= 1
         return self._pair(target)
 
-    def load_toy(self) -> PairSummary:
+    def load_toy(self, **options: Any) -> PairSummary:
         self._script.note("load_toy")
         return self._pair("toy")
 

@@ -18,16 +18,14 @@ from app.actions import ACTIONS, BY_NAME, MENUS
 from app.dialogs import help_viewer
 from app.dialogs.help_viewer import HelpViewer
 from app.dialogs.log_view import LogView
-from app.dialogs.model_chooser import FOLDER, HUB, ModelChooser
 from app.dialogs.prompt_editor import PromptEditor
 from app.dialogs.shortcut_sheet import ShortcutSheet
 from app.main_window import MainWindow
 from app.messages import MessageLog
-from app.model_choice import TOY, Chosen
+from app.model_choice import Chosen
 from app.notices import CHANGES, DRIFT, KILL_SWITCH, MAIN_REWIND, NOT_LOSSLESS, REWIND, Notice, of_run, pending
 from app.panels.banner import Banner
 from app.settings_store import SCHEMA, SettingsStore
-from app.worker import HUB_PREFIX
 from app.workspaces import SPLITTER, WORKSPACES
 from engine.recording import RecordedRun
 from engine.settings import Settings
@@ -592,33 +590,6 @@ def test_the_written_prompt_reaches_the_controls(open_window: Opener) -> None:
     dialog.edit.setPlainText("one\ntwo")
     dialog.accept()
     assert window.controls.prompt() == window.session.prompt == "one\ntwo"
-
-
-def test_the_model_chooser_wants_a_folder_or_a_confirmed_id(qtbot: QtBot, tmp_path: Path) -> None:
-    dialog = ModelChooser(Chosen())
-    qtbot.addWidget(dialog)
-    assert dialog.ok.isEnabled()
-    assert dialog.chosen() == Chosen()
-    dialog.target.set(str(tmp_path))
-    dialog.target.kind.setCurrentIndex(dialog.target.kind.findData(FOLDER))
-    assert not dialog.ok.isEnabled()
-    assert "config.json" in dialog.said.text()
-    (tmp_path / "config.json").write_text("{}")
-    dialog.refresh()
-    assert dialog.ok.isEnabled()
-    assert dialog.chosen() == Chosen(str(tmp_path), "bundled")
-    dialog.draft.kind.setCurrentIndex(dialog.draft.kind.findData(HUB))
-    dialog.draft.where.setText("../../etc")
-    assert not dialog.ok.isEnabled()
-    dialog.draft.where.setText("owner/model-1B")
-    assert not dialog.ok.isEnabled()
-    assert "confirm" in dialog.said.text()
-    dialog.confirm.setChecked(True)
-    assert dialog.ok.isEnabled()
-    assert dialog.chosen() == Chosen(str(tmp_path), f"{HUB_PREFIX}owner/model-1B")
-    dialog.target.kind.setCurrentIndex(dialog.target.kind.findData(TOY))
-    assert not dialog.draft.isEnabled()
-    assert dialog.chosen() == Chosen(TOY, TOY)
 
 
 def test_chosen_models_are_loaded_and_named(qtbot: QtBot, open_window: Opener) -> None:
