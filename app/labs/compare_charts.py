@@ -40,6 +40,14 @@ class CompareCharts(CopiesTable):
         self.setAccessibleDescription("" if shown is None else self.spoken())
         self.update()
 
+    def title_context(self) -> str:
+        """Which runs these are, for a picture."""
+        return (
+            ""
+            if self._shown is None
+            else "; ".join(f"{n}: {w}" for n, w in zip("AB", self._shown.described, strict=True))
+        )
+
     def spoken(self) -> str:
         """The chart in words."""
         assert self._shown is not None
