@@ -180,6 +180,19 @@ def check_drawing(path: Path) -> None:
             assert not key.endswith("href") or value.startswith(("#", "data:image/"))
 
 
+def test_the_charts_of_a_comparison_are_a_picture_too(qtbot, open_window: Opener, tmp_path: Path) -> None:
+    window = shown(qtbot, open_window)
+    other = fake_run(30, seed=2)
+    window.session.recording.runs.append(other)
+    window.actions_by_name["compare_runs"].trigger()
+    compare = window.dialogs.by_name["compare"]
+    qtbot.waitUntil(lambda: compare.charts.isVisible(), timeout=10_000)  # type: ignore[attr-defined]
+    path = export(qtbot, window, wanted("svg", PANEL, "compare"), tmp_path / "a.svg")
+    assert "A: stochastic, target" in path.read_text()
+    compare.close()
+    assert window.exports.prepared(wanted("svg", PANEL, "compare")) is None
+
+
 def test_what_cannot_be_written_is_said(qtbot, open_window: Opener, tmp_path: Path) -> None:
     window = shown(qtbot, open_window)
     text = failure(qtbot, window, wanted("csv"), tmp_path / "nowhere" / "a.csv")
