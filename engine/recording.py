@@ -255,7 +255,7 @@ class Keeper:
         start, numbers = self._posted, range(self._posted, len(run))
         found = {number: run.in_memory(number) for number in numbers}
         rounds = tuple(record for record in found.values() if record is not None)
-        self.writer.post(Batch(self.run, rounds, run.strip(start, self._meters_at[start]), run.state()))
+        self.writer.post(Batch(self.run, rounds, run.strip(start, self._meters_at[start]), run.state(), self._bytes))
         self._posted, self._bytes, self._since = len(run), 0, time.monotonic()
         self._meters_at[len(run)] = (run.meters.losslessness.n, run.meters.proposal.n)
         return [number for number, record in found.items() if record is None]

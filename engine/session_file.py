@@ -55,6 +55,9 @@ ROUNDS = 2**32
 MOST_BYTES = 2**28
 """No value of a file may be larger, whatever the file says."""
 
+MOST_WAITING = 2**28
+"""Bytes of rounds that may wait for the disk; only rounds with the whole vocabulary come to that."""
+
 BUSY_SECONDS = 5.0
 """Seconds that a writer waits for another program to let go of the file."""
 
@@ -83,12 +86,13 @@ class Strip:
 
 @dataclass(frozen=True)
 class Batch:
-    """Whole rounds of one run, their strip, and the run's state behind them, JSON-ready."""
+    """Whole rounds of one run, their strip, and the run's state behind them, JSON-ready. `size`: about their bytes."""
 
     run: int
     rounds: tuple[Round, ...]
     strip: Strip
     state: dict[str, Any]
+    size: int = 0
 
 
 @dataclass(frozen=True)
@@ -154,6 +158,7 @@ class SessionWriter:
         self._headers: dict[int, tuple[RunHeader, int | None, int | None, float]] = {}
         self._jobs: queue.SimpleQueue[Callable[[sqlite3.Connection], None] | _Move | None] = queue.SimpleQueue()
         self._posted = self._done = 0
+        self._posted_bytes = self._done_bytes = 0
         opened: queue.SimpleQueue[str | int] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, args=(opened,), name="draftscope-recorder", daemon=True)
         self._thread.start()
@@ -212,7 +217,12 @@ class SessionWriter:
             connection.execute("INSERT INTO strips VALUES (?, ?, ?, ?, ?, ?)", strip)
             connection.execute("UPDATE runs SET state = ? WHERE id = ?", (state, batch.run))
 
-        self._post(job, lambda: self._committed.__setitem__(batch.run, batch.strip.first + batch.strip.count))
+        def after() -> None:
+            self._committed[batch.run] = batch.strip.first + batch.strip.count
+            self._done_bytes += batch.size
+
+        self._posted_bytes += batch.size
+        self._post(job, after)
 
     def finish(self, run: int, end: RunEnd) -> None:
         """Enter how a run ended, or ended again after going on."""
@@ -239,7 +249,13 @@ class SessionWriter:
 
     def resume(self) -> None:
         """Write again, behind a failure; the caller enters what the file lacks, and nothing else before it."""
+        self._posted_bytes = self._done_bytes = 0
         self.failure = None
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much waits for the disk that whoever makes rounds should wait, too."""
+        return self.failure is None and self._posted_bytes - self._done_bytes > MOST_WAITING
 
     def committed(self, run: int) -> int:
         """How many rounds of a run are safe in the file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,6 @@ from engine.rounds import RunHeader
 from engine.session_file import SUFFIX, SessionFileError, SessionWriter
 from engine.settings import Settings
 
-
 STOPPED = 3
 """Exit code of a run that went well, but whose recording stopped before its end."""
 
@@ -27,6 +27,11 @@ class Record:
     def __init__(self, writer: SessionWriter | None) -> None:
         self.writer = writer
         self.runs: list[RecordedRun] = []
+
+    def keep_up(self) -> None:
+        """Wait while too much waits for the disk."""
+        while self.writer is not None and self.writer.is_behind:
+            time.sleep(0.005)
 
     @property
     def stopped(self) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.headless.pair import describe, load, mendable
 from app.headless.record import STOPPED, Record, announce_size, recorded_in
-from app.headless.request import prompt_of, run_settings
+from app.headless.request import check_chat, in_chat, prompt_of, run_settings
 from app.headless.terminal import TextOut, on_interrupt, print_json, say
 from engine.recording import RecordedRun, Recording
 from engine.rounds import ContentCheck, RunEnd, RunHeader
@@ -26,6 +26,7 @@ EXIT_CODES = {"stop": 0, "length": 0, "error": 1, "cancelled": 130}
 def run(options: argparse.Namespace) -> int:
     """Run as asked; returns the exit code. Raises UserError before the first round."""
     settings, prompt = run_settings(options), prompt_of(options)
+    check_chat(options)
     with recorded_in(options.record) as record:
         code = _run(options, settings, prompt, record)
     return STOPPED if code == 0 and record.stopped else code
@@ -44,11 +45,11 @@ def _run(options: argparse.Namespace, settings: Settings, prompt: str | list[int
             has_draft = drafts_at_all(pair, settings.drafter)
             announce_size(settings, pair.target.vocab_size, has_draft, options.record)
         with on_interrupt(generator.cancel):
-            header = generator.start(prompt)
+            header = generator.start(in_chat(pair.target.chat, prompt, options))
             seconds = {"load_seconds": loaded - started, "prefill_seconds": time.perf_counter() - loaded}
             _tell_header(header)
             out = None if options.json else TextOut(sys.stdout)
-            recorded = _follow(generator, header, out, options.content_check, record.begin(header))
+            recorded = _follow(generator, header, out, options.content_check, record)
     end = recorded.end
     assert end is not None
     if out is not None:
@@ -66,13 +67,13 @@ def _follow(
     header: RunHeader,
     out: TextOut | None,
     check_every: int,
-    filed: RecordedRun | None,
+    record_in: Record,
 ) -> RecordedRun:
     """Every round to its end: streamed to `out`, else recorded; the caches' contents checked every so many rounds.
 
-    `filed`: the run that goes into a session file beside it.
+    `record_in`: what keeps the run in a session file beside it.
     """
-    recorded = Recording().begin(header)
+    recorded, filed = Recording().begin(header), record_in.begin(header)
     kept = [run for run in (recorded, filed) if run is not None]
     try:
         for record in generator.rounds():
@@ -80,6 +81,7 @@ def _follow(
                 say(f"rule: {record.rule} ({record.rule_label}): {record.rule_reason}")
             for run in kept if out is None else kept[1:]:
                 run.append(record)
+            record_in.keep_up()
             if out is not None:
                 out.show(generator.text)
             failed = generator.end is not None and generator.end.finish_reason == "error"

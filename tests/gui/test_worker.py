@@ -383,3 +383,23 @@ def test_the_gate_refuses_nothing_but_rounds_beyond_its_allowance() -> None:
     gate.stop()
     assert not gate.pass_boundary()
     assert parked == []
+
+
+def test_a_run_waits_for_the_file_says_so_once_and_still_stops(qtbot, ready, watcher, script) -> None:
+    said: list[str] = []
+    ready.noted.connect(said.append)
+    behind = [False]
+    ready.must_wait = lambda: behind[0]
+    ready.run("a prompt", Settings(max_tokens=-1))
+    qtbot.waitUntil(lambda: len(watcher.rounds()) > 3)
+    behind[0] = True
+    qtbot.waitUntil(lambda: bool(said))
+    held = len(watcher.rounds())
+    assert not holds(qtbot, lambda: len(watcher.rounds()) > held + 1)
+    behind[0] = False
+    qtbot.waitUntil(lambda: len(watcher.rounds()) > held + 3)
+    behind[0] = True
+    qtbot.waitUntil(lambda: len(said) == 2)
+    ready.stop()
+    wait_for_state(qtbot, ready, "ready")
+    assert said[0].startswith("The run waits for the disk")

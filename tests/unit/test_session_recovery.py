@@ -377,3 +377,28 @@ def test_large_rounds_leave_the_memory_sooner(tmp_path: Path, monkeypatch: pytes
     assert len(filed._recent) < 13
     recording.writer.close()
     run.close()
+
+
+def test_whoever_makes_rounds_waits_while_too_much_waits_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine.session_file, "MOST_WAITING", 100_000)
+    path = tmp_path / "a.draftscope"
+    recording = Recording()
+    recording.writer = writer = SessionWriter(path)
+    generator, rounds = made(tokens=300)
+    assert generator.header is not None
+    run = recording.begin(generator.header)
+    drained(writer)
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")  # as a slow disk would
+    assert not writer.is_behind
+    for record in rounds:
+        run.append(record)
+    assert writer.is_behind
+    holder.execute("ROLLBACK")
+    holder.close()
+    drained(writer)
+    assert not writer.is_behind
+    writer.close()
+    run.close()
