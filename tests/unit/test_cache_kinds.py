@@ -510,6 +510,20 @@ def test_r50_a_later_start_is_met_before_the_pass_that_would_cross_it() -> None:
     assert max(found.main_difference, found.draft_difference) < 0.05
 
 
+def test_a_fork_of_a_run_with_quantized_keys_and_values_repeats_it() -> None:
+    pair = Pair(quantizable("qwen3_next"), often_wrong(quantizable("qwen3_next")))
+    settings = {"sampler": SamplerSettings(temperature=1.0), "stochastic": True, "record": True, "max_tokens": 30}
+    original = generator_of(pair.target, pair.draft, kv_bits=4, kv_group_size=32, kv_start=12, **settings)
+    rounds = list(original.rounds())
+    assert original.header is not None
+    for at in (1, 8):
+        again = SpeculativeGenerator(pair, original.settings)
+        again.fork(original.header, rounds[:at])
+        assert [(r.emitted, r.drafts, r.main_cache) for r in again.rounds()] == [
+            (r.emitted, r.drafts, r.main_cache) for r in rounds[at:]
+        ]
+
+
 def test_a_check_before_the_start_quantizes_nothing() -> None:
     target = quantizable("llama")
     generator = generator_of(target, often_wrong(target), kv_bits=4, kv_group_size=32, kv_start=len(PROMPT))
