@@ -159,13 +159,17 @@ class RoundDelegate(QStyledItemDelegate):
         self.tokens.draw_text(painter, x, self._baseline(area), last.token, style.ink, area.right() - x)
 
     def _emitted(self, painter: QPainter, area: QRect, record: Round) -> None:
+        """The tokens; those of a stop string dim, behind a line where the text ends."""
         x, ellipsis = float(area.left() + CELL_PAD), self._metrics.horizontalAdvance("…")
+        colours, text_ends = self.tokens.colours, len(record.emitted) - self._model.behind_the_text(record)
         for at, emitted in enumerate(record.emitted):
+            ink = colours.text if at < text_ends else colours.text2
+            if at == text_ends:
+                painter.fillRect(round(x), area.top() + 3, 1, area.height() - 6, colour(colours.text2))
+                x += 3
             width, room = self.tokens.text_width(emitted.token), area.right() - x
             kept = 0 if at == len(record.emitted) - 1 else ellipsis
             if width > room - kept:
-                self.tokens.draw_text(
-                    painter, x, self._baseline(area), emitted.token, self.tokens.colours.text, int(room)
-                )
+                self.tokens.draw_text(painter, x, self._baseline(area), emitted.token, ink, int(room))
                 return
-            x += self.tokens.draw_text(painter, x, self._baseline(area), emitted.token, self.tokens.colours.text)
+            x += self.tokens.draw_text(painter, x, self._baseline(area), emitted.token, ink)

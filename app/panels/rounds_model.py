@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersistentModelIndex, Qt
 
-from app.format import duration, plural, probability, visible_text
+from app.format import duration, plural, probability, visible_string, visible_text
 from app.panels.chips import plain_tip
+from app.panels.text_end import TextEnd, text_end
 from engine.columns import outcome_of
 from engine.recording import RecordedRun
 from engine.round_filter import RoundFilter
-from engine.rounds import Round
+from engine.rounds import Round, RunEnd
 
 Index = QModelIndex | QPersistentModelIndex
 _ROOT = QModelIndex()
@@ -68,6 +69,7 @@ class RoundsModel(QAbstractTableModel):
         self._rows = 0
         self._seen = 0  # rounds that were looked at
         self._numbers: npt.NDArray[np.int64] = np.zeros(0, np.int64)  # of the rows, with room to grow; filtered only
+        self._text_end: tuple[RunEnd, TextEnd | None] | None = None
 
     def set_run(self, run: RecordedRun | None) -> None:
         """Show another run."""
@@ -168,6 +170,18 @@ class RoundsModel(QAbstractTableModel):
                 return duration(record.timings.total)
         return ""
 
+    def behind_the_text(self, record: Round) -> int:
+        """How many of a round's last tokens are part of a stop string, and not of the text."""
+        found = self._end_of_text()
+        return 0 if found is None or self.run is None else found.of_round(self.run, record.index)
+
+    def _end_of_text(self) -> TextEnd | None:
+        if self.run is None or self.run.end is None:
+            return None
+        if self._text_end is None or self._text_end[0] is not self.run.end:
+            self._text_end = self.run.end, text_end(self.run)
+        return self._text_end[1]
+
     def tip(self, row: int) -> str:
         """All of a round in a few lines, as plain text."""
         record = self.record(row)
@@ -179,6 +193,9 @@ class RoundsModel(QAbstractTableModel):
             f"drift {record.drift}, {duration(record.timings.total)}",
             f"emitted {self.text(row, 'text')}",
         ]
+        found = self._end_of_text()
+        if found is not None and self.behind_the_text(record):
+            lines.append(f'the text ends before "{visible_string(found.cut)}"')
         note = self.run.marks.get(record.index) if self.run is not None else None
         if note is not None:
             lines.append(f"marked: {note}" if note else "marked")

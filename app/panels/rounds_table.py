@@ -178,6 +178,7 @@ class RoundsTablePanel(QWidget):
         self._moves = view.moves
         self._fitted = (0, False)
         self._marks: dict[int, str] = {}
+        self._ended = False
         self._breakpoints: BreakpointList | None = None
         self.row_actions: list[QAction] = []
         """What the menu of a row offers besides copying."""
@@ -366,6 +367,10 @@ class RoundsTablePanel(QWidget):
 
     def _refresh(self, moved: bool = False) -> None:
         self._look_at_marks()
+        ended = self._view.run is not None and self._view.run.end is not None
+        if ended != self._ended:
+            self._ended = ended
+            self.table.forget_pictures()  # the last rows show where the text ended
         if self.model.sync() and self._breakpoints is not None and self._breakpoints.points:
             self._show_dots()  # a round has come that carries one
         if self._needs() != self._fitted:
