@@ -36,9 +36,8 @@ COLUMNS = (
     Column(
         "trimmable",
         "goes back",
-        "By trimming, or put back from a snapshot and fed the kept tokens again",
-        6,
-        grows=True,
+        "trimmed, or restored from a snapshot; + 2: then 2 kept tokens were replayed",
+        11,
         rank=1,
     ),
     Column("bytes", "bytes", "What the layer's tokens take", 8, right=True, rank=4),
@@ -155,18 +154,21 @@ def layer_rows(run: RecordedRun, record: Round) -> list[Row]:
     return rows
 
 
-def way_back(info: Any, cache: CachePositions) -> str:
-    """How a layer went back in the round, or would: `restored, 2 replayed`."""
+def way_back(info: Any, cache: CachePositions, short: bool = False) -> str:
+    """How a layer went back in the round, or would: `restored, 2 replayed`, in short `restored + 2`."""
     trims = getattr(info, "trimmable", None)
     if trims is None:
         return NOTHING
-    again = f", {count(cache.replayed)} replayed" if cache.replayed else ""
+    number = count(cache.replayed)
+    again = "" if not cache.replayed else f" + {number}" if short else f", {number} replayed"
     if trims:
         return f"trimmed{again}"
     if again:
         return f"restored{again}"
     window = getattr(info, "window", None)
-    return "trimmed, not full yet" if window is not None and any(cache.trim_done) else "by snapshot"
+    if window is None or not any(cache.trim_done):
+        return "by snapshot"
+    return "trimmed" if short else "trimmed, the window isn't full yet"
 
 
 def _row(name: str, layer: int, kind: str, info: Any, cache: CachePositions, law: int) -> Row:
@@ -192,12 +194,12 @@ def _row(name: str, layer: int, kind: str, info: Any, cache: CachePositions, law
         number(stands, drift != 0),
         number(cache.expected_end),
         number(drift, drift != 0),
-        Cell(way_back(info, cache), "text2", mono=False),
+        Cell(way_back(info, cache, short=True), "text2", mono=False),
         Cell(NOTHING if size is None else count(round(held * size)), "text2"),
     )
     tip = [
         f"Layer {layer} of the {name} cache",
-        f"{cells[2].text}, goes back: {cells[11].text}, bytes: {cells[12].text}",
+        f"{cells[2].text}, goes back: {way_back(info, cache)}, bytes: {cells[12].text}",
         *([note] if (note := getattr(info, "note", "")) else []),
         f"{cache.start} + {cache.forwarded} - {done} = {stands}, expected {cache.expected_end}",
     ]

@@ -97,7 +97,7 @@ def test_how_a_layer_went_back_is_said() -> None:
     kept, again = dataclasses.replace(cache, trim_done=(0,)), dataclasses.replace(trimmed, replayed=4)
     assert [way_back(window, at) for at in (kept, trimmed, again)] == [
         "by snapshot",
-        "trimmed, not full yet",
+        "trimmed, the window isn't full yet",
         "restored, 4 replayed",
     ]
     assert [way_back(whole, at) for at in (kept, again)] == ["trimmed", "trimmed, 4 replayed"]
@@ -105,7 +105,8 @@ def test_how_a_layer_went_back_is_said() -> None:
     run = toy_run(3)
     run.header = dataclasses.replace(run.header, main_layers=(window,))
     row = layer_rows(run, dataclasses.replace(run[2], main_cache=again))[0]
-    assert row.cells[KEYS.index("trimmable")].text == "restored, 4 replayed"
+    assert row.cells[KEYS.index("trimmable")].text == "restored + 4"
+    assert "goes back: restored, 4 replayed" in row.tip
     assert row.cells[KEYS.index("bytes")].text == "24"
     assert "a window of 3 tokens" in row.tip
 
