@@ -18,11 +18,12 @@ DAMAGED = 2
 
 @contextmanager
 def opened(name: str) -> Iterator[SessionReader]:
-    """A session file to read. Raises UserError for whatever is wrong with it, also while it is read."""
+    """A session file to read, as of one moment. Raises UserError for whatever is wrong with it, then and later."""
     try:
         reader = SessionReader(Path(name).expanduser())
         try:
-            yield reader
+            with reader.snapshot():  # it may still grow
+                yield reader
         finally:
             reader.close()
     except SessionFileError as error:
@@ -30,8 +31,10 @@ def opened(name: str) -> Iterator[SessionReader]:
 
 
 def runs_of(reader: SessionReader) -> list[StoredRun]:
-    """All runs of a file. Raises UserError for one without any."""
+    """All runs of a file; those that can't be read are said. Raises UserError for one without any."""
     found = reader.runs()
+    for sentence in reader.left_out:
+        say(sentence)
     if not found:
         raise UserError(f"{reader.path} holds no run")
     return found

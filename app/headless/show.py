@@ -72,7 +72,7 @@ def _show_list(reader: SessionReader) -> int:
     if len(runs) == 1:
         lines += ["", f"More: draftscope show {reader.path} --run {runs[0].id}"]
     _print(iter(lines))
-    return DAMAGED if damaged else 0
+    return DAMAGED if damaged or reader.left_out else 0
 
 
 def _list_row(run: RecordedRun, stored: StoredRun) -> tuple[str, ...]:

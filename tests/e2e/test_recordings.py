@@ -270,7 +270,7 @@ def test_a_damaged_run_is_said_and_the_others_are_shown(capsys: Capture, tmp_pat
     assert command(capsys, "show", str(path), "--run", "2").code == 0
     done = command(capsys, "export", str(path), "--format", "jsonl")
     assert done.code == 2
-    assert {json.loads(line)["run"] for line in done.out.splitlines()} == {2}
+    assert done.out == command(capsys, "export", str(session), "--format", "jsonl").out  # the rounds are whole
     assert command(capsys, "compare", str(path), "--json").code == 2
 
 
@@ -502,3 +502,18 @@ def test_the_same_commands_again(capsys: Capture, session: Path) -> None:
     for arguments in (("show", str(session)), ("compare", str(session), "--json")):
         outputs: list[Any] = [command(capsys, *arguments).out for _ in range(2)]
         assert outputs[0] == outputs[1]
+
+
+def test_a_run_whose_header_is_damaged_is_said_and_the_other_is_shown(
+    capsys: Capture, tmp_path: Path, session: Path
+) -> None:
+    path = tmp_path / "a.draftscope"
+    shutil.copy(session, path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE runs SET header = '[]' WHERE id = 1")
+    connection.close()
+    done = command(capsys, "show", str(path))
+    assert done.code == 2
+    assert "Run 1 can't be shown" in done.err
+    assert "sampler-match" in done.out
+    assert command(capsys, "show", str(path), "--run", "2").code == 0
