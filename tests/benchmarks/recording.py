@@ -6,6 +6,8 @@ Three arms take turns in one process, forwards and backwards: "off" (no record o
 and "file" (the record, kept in a session file). Each sample is one run of the bundled pair, with a seed that its turn's
 other arms share. The ratios are taken turn by turn; shown are their median and its 95 % bootstrap interval. The lag of
 the file is taken at each round: rounds and batches that were not committed yet, and the age of the oldest of them.
+Beside the tokens a second of the clock stand those of the processor: all threads of the process, the writer's included.
+They hold on a loaded machine, too, and tell the most that recording can cost.
 """
 
 from __future__ import annotations
@@ -49,15 +51,16 @@ class Lag:
 
 @dataclass
 class Found:
-    """Tokens a second of each sample, by arm."""
+    """Tokens a second of each sample, by arm: of the clock, and of the processor."""
 
     speeds: dict[str, list[float]] = field(default_factory=lambda: {arm: [] for arm in ARMS})
+    cpu_speeds: dict[str, list[float]] = field(default_factory=lambda: {arm: [] for arm in ARMS})
     lag: Lag = field(default_factory=Lag)
     bytes_per_round: list[float] = field(default_factory=list)
 
 
-def sample(pair: Pair, settings: Settings, arm: str, folder: Path, found: Found) -> float:
-    """Tokens a second of one run, from its first round to its last; the file is drained behind the clock."""
+def sample(pair: Pair, settings: Settings, arm: str, folder: Path, found: Found) -> None:
+    """Take one run, from its first round to its last; the file is drained behind the clock, within the CPU's time."""
     recording = Recording()
     path = folder / "a.draftscope"
     if arm == "file":
@@ -65,7 +68,7 @@ def sample(pair: Pair, settings: Settings, arm: str, folder: Path, found: Found)
     generator = SpeculativeGenerator(pair, settings, stochastic=settings.stochastic)
     run = recording.begin(generator.start(PROMPT))
     writer, came = recording.writer, []
-    began = time.perf_counter()
+    began, began_cpu = time.perf_counter(), time.process_time()
     for record in generator.rounds():
         run.append(record)
         if writer is not None:
@@ -82,7 +85,8 @@ def sample(pair: Pair, settings: Settings, arm: str, folder: Path, found: Found)
         run.close()
         found.bytes_per_round.append(path.stat().st_size / len(came))
         path.unlink()
-    return len(generator.tokens) / seconds
+    found.speeds[arm].append(len(generator.tokens) / seconds)
+    found.cpu_speeds[arm].append(len(generator.tokens) / (time.process_time() - began_cpu))
 
 
 def measure(pair: Pair, settings: Settings, samples: int) -> Found:
@@ -95,7 +99,7 @@ def measure(pair: Pair, settings: Settings, samples: int) -> Found:
             seeded = Settings(**{**fields, "seed": turn + 1})
             for arm in ARMS if turn % 2 == 0 else ARMS[::-1]:
                 wanted = seeded if arm != "off" else Settings(**{**fields, "seed": turn + 1, "record": False})
-                found.speeds[arm].append(sample(pair, wanted, arm, Path(folder), found))
+                sample(pair, wanted, arm, Path(folder), found)
     return found
 
 
@@ -107,10 +111,11 @@ def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def report(found: Found, settings: Settings) -> dict[str, object]:
-    ratios = {
-        f"{a}_vs_{b}": median_interval([x / y for x, y in zip(found.speeds[a], found.speeds[b], strict=True)])
-        for a, b in RATIOS
-    }
+
+    def ratios(speeds: dict[str, list[float]]) -> dict[str, tuple[float, float, float]]:
+        pairs = {f"{a}_vs_{b}": zip(speeds[a], speeds[b], strict=True) for a, b in RATIOS}
+        return {name: median_interval([x / y for x, y in pair]) for name, pair in pairs.items()}
+
     return {
         "samples": len(found.speeds["off"]),
         "tokens": settings.max_tokens,
@@ -119,7 +124,9 @@ def report(found: Found, settings: Settings) -> dict[str, object]:
         "full_vocabulary": settings.full_vocabulary,
         "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
         "tokens_per_second": {arm: median_interval(speeds) for arm, speeds in found.speeds.items()},
-        "ratios": ratios,
+        "ratios": ratios(found.speeds),
+        "cpu_tokens_per_second": {arm: median_interval(speeds) for arm, speeds in found.cpu_speeds.items()},
+        "cpu_ratios": ratios(found.cpu_speeds),
         "goal": {"file_vs_memory": GOAL},
         "lag": {
             "rounds": found.lag.rounds,
