@@ -105,8 +105,21 @@ def _add_run_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--prompt", metavar="TEXT", help="the text to go on from")
     group.add_argument("--toy", action="store_true", help="the 6-token toy in place of the bundled pair")
-    group.add_argument("--target", metavar="FOLDER", help="target model (default: the bundled one)")
-    group.add_argument("--draft", metavar="FOLDER", help="draft model (default: the bundled one)")
+    group.add_argument(
+        "--target",
+        metavar="MODEL",
+        help="target: a folder, a .gguf file, or an id in the Hugging Face cache (default: the bundled pair)",
+    )
+    group.add_argument("--draft", metavar="MODEL", help="draft model of the same vocabulary")
+    group.add_argument(
+        "--drafter",
+        metavar="KIND[:ARGUMENT]",
+        help="what drafts in the place of a draft model, such as requantized:4, dropped:12-17 or prompt-lookup",
+    )
+    group.add_argument("--unpack", action="store_true", help="take GGUF types that can't be held packed")
+    group.add_argument("--allow-large", action="store_true", help="try models that would not fit into the free memory")
+    group.add_argument("--chat", action="store_true", default=None, help="the prompt in the target's chat template")
+    group.add_argument("--system", metavar="TEXT", help="what the system says there; goes with --chat")
     group.add_argument("--seed", type=_whole, metavar="N", help="0 to 2^64 - 1 (default: drawn and shown)")
     group.add_argument("-k", "--num-draft-tokens", type=int, metavar="K", help="tokens drafted in a round")
     group.add_argument("-n", "--max-tokens", type=int, metavar="N", help="tokens to emit at most, -1: no limit")

@@ -112,6 +112,14 @@ def _add_prompt(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--prompt-ids", metavar="IDS", help="token ids in place of text: 3,5,7")
 
 
+def _add_chat(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("chat")
+    group.add_argument(
+        "--chat", action="store_true", help="put the prompt into the target's chat template"
+    )
+    group.add_argument("--system", metavar="TEXT", help="what the system says before it; goes with --chat")
+
+
 def _add_sampler(parser: argparse.ArgumentParser) -> None:
     """Everything between logits and distribution, but the temperature."""
     group = parser.add_argument_group("sampler")
@@ -204,6 +212,7 @@ def run_parser() -> argparse.ArgumentParser:
     parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end before it; may be repeated")
     _add_models(parser)
     _add_prompt(parser)
+    _add_chat(parser)
     group = _add_speculation(parser)
     group.add_argument("--stochastic", action=argparse.BooleanOptionalAction, help="opt in to the stochastic rule")
     group.add_argument(

@@ -131,7 +131,6 @@ class MainWindow(QMainWindow):
         self.recordings = RecordingDialogs(session, self)
         self.exports = Exports(session, self.dialogs.side_thread, self._drawn, self)
         self.breakpoints = WindowBreakpoints(session, BreakpointList(session, self.store, self), self)
-        self._asked = Chosen()
         self._make_top()
         self.setCentralWidget(self.start_page)
         self._make_docks()
@@ -384,7 +383,7 @@ class MainWindow(QMainWindow):
             self.controls.set_chosen(asked)
             self._remember(asked)
         else:
-            self.controls.set_chosen(self._asked)
+            self.controls.set_chosen(self.session.asked)
         self._refresh_title()
         self._refresh_banner()
 
@@ -413,7 +412,7 @@ class MainWindow(QMainWindow):
     def _on_message(self, kind: str, text: str) -> None:
         self.log.add(kind, text)
         if kind == "error":
-            self.dialogs.show_error(text, self._asked if text == self.session.load_failure else None)
+            self.dialogs.show_error(text, self.session.asked if text == self.session.load_failure else None)
         else:
             self.toast.show_message(text)
 
@@ -477,7 +476,6 @@ class MainWindow(QMainWindow):
         if self._problem():
             return
         self._take_settings()
-        self._asked = wanted
         if wanted.target == TOY:
             self.session.run_toy(**wanted.options())
         else:
@@ -499,7 +497,6 @@ class MainWindow(QMainWindow):
         self._run_bundled()
 
     def _load(self, wanted: Chosen) -> None:
-        self._asked = wanted
         if wanted.target == TOY:
             self.session.load_toy(**wanted.options())
         else:

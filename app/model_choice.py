@@ -23,6 +23,7 @@ OTHER = "choose"
 NOTHING = "none"
 DRAFTER = "drafter"
 """The line of a drafter that needs no draft model."""
+_IN_A_BOX = 21  # characters of a name
 PLAIN_DRAFTER = "sample"
 """The setting `drafter` for the pair's own draft model."""
 
@@ -107,15 +108,18 @@ def drafting_words(pair: PairSummary, settings: Settings) -> tuple[str, str]:
     return words, f"Drafts: {drafter.text}, made of the target {target.name}{about}."
 
 
-def models_words(pair: PairSummary, settings: Settings) -> tuple[str, str]:
-    """Target and drafter of a loaded pair: in a few words, and in sentences. Also where k is 0."""
+def models_words(pair: PairSummary, settings: Settings, most: int = 200) -> tuple[str, str]:
+    """Target and drafter of a loaded pair: in a few words, and in sentences. Also where k is 0.
+
+    `most`: characters of the target's name at most.
+    """
     words, sentence = drafting_words(pair, settings)
     idle = settings.num_draft_tokens == 0 and words != "no drafter"
     target = pair.target
     size = f", {count(target.parameters)} parameters" if target.parameters else ""
     lines = f"Target: {target.name}{size}, {target.dtype}.\n{sentence}"
     return (
-        f"{shown_name(target)} / {words}{' (k 0: unused)' if idle else ''}",
+        f"{brief_name(target, most)} / {words}{' (k 0: unused)' if idle else ''}",
         visible_lines(f"{lines}\nk is 0: plain decoding, nothing is drafted." if idle else lines),
     )
 
@@ -186,8 +190,21 @@ class ModelBox(ChoiceField):
         self.chosen.emit(self.itemData(index))
 
 
+def brief_name(model: ModelInfo, most: int) -> str:
+    """`shown_name` in at most so many characters: the middle of the name goes, its size stays."""
+    whole = shown_name(model)
+    if len(whole) <= most:
+        return whole
+    size = millions(model.parameters)
+    tail = f" {size}" if size else ""
+    room = max(most - len(tail) - 1, 4)
+    name = model.name
+    return f"{name[: room - room // 3]}…{name[len(name) - room // 3 :]}{tail}"
+
+
 def current_models(pair: PairSummary | None, asked: Chosen) -> tuple[str, str]:
     """Names of the two models for the boxes: of the pair loaded, else of what was asked for."""
     if pair is not None:
-        return shown_name(pair.target), shown_name(pair.draft) if pair.draft is not None else "none"
+        most = _IN_A_BOX
+        return brief_name(pair.target, most), brief_name(pair.draft, most) if pair.draft is not None else "none"
     return asked.target.rpartition("/")[2], (asked.draft or "none").rpartition("/")[2]

@@ -5,18 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from app.format import millions
+from app.model_choice import drafting_words
 from engine.recording import RecordedRun
 from engine.rewinds import REWIND_TABLE
+from engine.rounds import ModelInfo
 from engine.rules import RULE_TABLE
 from engine.settings import Settings
 
 if TYPE_CHECKING:
     from app.session import Session
+    from app.worker import PairSummary
 
 KILL_SWITCH, RULE, NOT_LOSSLESS = "kill switch", "rule", "not lossless"
 REWIND, MAIN_REWIND, DRIFT = "rewind", "main rewind", "drift"
 ERROR, BACKEND, RECORDING, PLAIN = "error", "backend", "recording", ""
+DRAFTING, CHAT = "drafting", "chat"
 
+_ON_DRAFTING = ("No draft model:", "k is 0:", "Target and draft are the same model")
 _RUNNING = ("running", "paused", "stopping")
 
 
@@ -67,13 +73,16 @@ def notices(session: Session) -> list[Notice]:
     found: list[Notice] = []
     if runs and session.live_settings is not None:
         found += of_run(runs[-1], session.live_settings, settings)
-    found += [Notice(text) for text in (session.pair.notices if session.pair is not None else ())]
+    pair = session.pair
+    if pair is not None:
+        found += [of_models(text, pair.target, pair.draft) for text in pair.notices]
+        found += of_prompt(session.chat, pair)
     if session.recorder is not None and session.recorder.failure:
         found.append(Notice(session.recorder.failure, RECORDING, "Save As…", "save_recording"))
     if "slow" in session.backend:
         found.append(Notice(f"Backend: {session.backend}.", BACKEND))
     if session.state not in _RUNNING:
-        found += pending(settings)
+        found += pending(settings) + (of_drafting(pair, settings) if pair is not None else [])
     return list({notice.identity: notice for notice in reversed(found)}.values())[::-1]
 
 
@@ -105,10 +114,41 @@ def of_run(run: RecordedRun, in_force: Settings, wanted: Settings) -> list[Notic
     elif last is not None and last.drift:
         text = f"The draft cache is not where it should be: drift {last.drift}."
         found.append(Notice(text, DRIFT, "Go to first drift", "first_drift"))
-    found += [Notice(text) for text in run.header.notices]
+    found += [of_models(text, run.header.target, run.header.draft) for text in run.header.notices]
     if run.end is not None and run.end.finish_reason == "error":
         found.append(Notice(f"The run ended by an error: {run.end.notice}", ERROR))
     return found
+
+
+def of_models(text: str, target: ModelInfo, draft: ModelInfo | None) -> Notice:
+    """An engine's sentence; one on whether there is a drafter at all gets the names and sizes of both models."""
+    if not text.startswith(_ON_DRAFTING):
+        return Notice(text)
+    both = f"target {_sized(target)}" + (f", draft {_sized(draft)}" if draft is not None else "")
+    return Notice(f"{text} Loaded: {both}.", DRAFTING)
+
+
+def of_drafting(pair: PairSummary, settings: Settings) -> list[Notice]:
+    """Why the next run would speculate nothing, although a pair is loaded."""
+    draft = pair.draft if settings.drafter_kind.kind.network == "draft" else None
+    if draft is None and settings.drafter_kind.kind.network == "draft":
+        return [of_models("No draft model: the next run decodes plainly.", pair.target, None)]
+    if settings.num_draft_tokens == 0:
+        text = f"k is 0: the next run decodes plainly, without its drafter ({drafting_words(pair, settings)[0]})."
+        return [of_models(text, pair.target, draft)]
+    return []
+
+
+def of_prompt(asks_chat: bool, pair: PairSummary) -> list[Notice]:
+    """A chat template that was asked for and isn't there."""
+    if not asks_chat or pair.chat is not None:
+        return []
+    return [Notice(f"No chat template: {pair.target.name} has none, so the prompt goes as it stands.", CHAT)]
+
+
+def _sized(model: ModelInfo) -> str:
+    size = millions(model.parameters)
+    return f"{model.name} ({size} parameters)" if size else model.name
 
 
 def pending(settings: Settings) -> list[Notice]:

@@ -14,6 +14,7 @@ from PySide6.QtCore import QObject, Qt, QTimer, Signal
 
 from app.headless.request import DEFAULT_PROMPT, TOY_PROMPT, chat_prompt
 from app.jobs import Job, Steps
+from app.model_choice import TOY, Chosen
 from app.recorder import Recorder
 from app.samples import samples
 from app.view import View
@@ -142,6 +143,8 @@ class Session(QObject):
         """What failed last, until something else goes well."""
         self.load_failure = ""
         """What was told of the load that failed last."""
+        self.asked = Chosen()
+        """The models that were asked for last, whether they came or not."""
         self.live_settings: Settings | None = None
         """The settings in force in the newest round of the newest run."""
         """What isn't what was asked, in plain sentences."""
@@ -266,12 +269,14 @@ class Session(QObject):
         """Load models: paths, ids of the local cache, or BUNDLED (the default); options as in `EngineRoom.load`."""
         if self._may("load"):
             self._then = None
+            self.asked = Chosen(target, draft, **options)
             self.worker.load(target, draft, **options)
 
     def load_toy(self, **options: Any) -> None:
         """Load the 6-token toy."""
         if self._may("load"):
             self._then = None
+            self.asked = Chosen(TOY, TOY, **options)
             self.worker.load_toy(**options)
 
     def start_run(
@@ -304,12 +309,14 @@ class Session(QObject):
     ) -> None:
         """Load this pair, then run `prompt` with `settings`."""
         if self._may("load"):
+            self.asked = Chosen(target, draft, **options)
             self.worker.load(target, draft, **options)
             self._then = lambda: self._run(pause_after)
 
     def run_toy(self, pause_after: int | None = None, **options: Any) -> None:
         """Load the toy, then run `prompt` with `settings`."""
         if self._may("load"):
+            self.asked = Chosen(TOY, TOY, **options)
             self.worker.load_toy(**options)
             self._then = lambda: self._run(pause_after)
 

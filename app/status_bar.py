@@ -185,8 +185,8 @@ class StatusBar(QWidget):
         if session.pair is None:
             self.items["models"].show_runs(())
             return
-        words, tip = models_words(session.pair, session.settings)
-        elided = QFontMetrics(theme.ui_font(0.92)).elidedText(words, Qt.TextElideMode.ElideMiddle, theme.em() * 24)
+        words, tip = models_words(session.pair, session.settings, 24)
+        elided = QFontMetrics(theme.ui_font(0.92)).elidedText(words, Qt.TextElideMode.ElideRight, theme.em() * 30)
         self.items["models"].show_runs(((elided, False, 400),), f"The models that are loaded\n{tip}")
 
     def _show_rule(self, run: RecordedRun | None) -> None:

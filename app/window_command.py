@@ -45,6 +45,8 @@ def open_window(
         options.record = options.record.expanduser()
         refused = refusal(options.record)
         problem = None if refused is None else f"--record: {refused}"
+    if problem is None and options.system is not None and not options.chat:
+        problem = "--system goes with --chat: without a chat template nobody says it"
     if problem is None:
         try:
             settings = run_settings(options)
@@ -101,6 +103,7 @@ def run_settings(options: argparse.Namespace) -> Settings:
         stochastic="stochastic",
         kill_switch="kill_switch",
         diagnostics="diagnostics",
+        drafter="drafter",
     )
     fields = {**_first_switches(options.run, fields), **fields}
     settings = Settings(sampler=SamplerSettings(**sampler), **fields)
@@ -153,7 +156,7 @@ def _live(
         try:
             pace = TEACHING_PACE if options.run and not options.grab else 0.0
             session.set_pace(pace if options.pace is None else options.pace)
-            session.configure(options.prompt, settings)
+            session.configure(options.prompt, settings, chat=options.chat, system=options.system)
             from app.main_window import MainWindow
 
             window = MainWindow(session, store)
@@ -193,20 +196,26 @@ def _tell_of_fault(
 def _begin(session: Session, options: argparse.Namespace) -> None:
     from app.worker import BUNDLED
 
-    target, draft = options.target or BUNDLED, options.draft or BUNDLED
+    target, draft = options.target or BUNDLED, options.draft
+    if draft is None and options.target is None:
+        draft = BUNDLED
     own = options.target is not None or options.draft is not None
+    given = {"drafter": options.drafter, "unpack": options.unpack, "allow_large": options.allow_large}
+    how = {name: value for name, value in given.items() if value}
+    if options.toy:
+        how = {name: value for name, value in how.items() if name == "drafter"}
     pause_after = options.after if options.grab and not options.while_running else None
     if options.open is not None:
         session.open_recording(options.open)
     session.warm_up()
     if options.run and options.toy:
-        session.run_toy(pause_after)
+        session.run_toy(pause_after, **how)
     elif options.run:
-        session.run_pair(target, draft, pause_after)
+        session.run_pair(target, draft, pause_after, **how)
     elif options.toy:
-        session.load_toy()
+        session.load_toy(**how)
     elif own:
-        session.load(target, draft)
+        session.load(target, draft, **how)
 
 
 def _leave(code: int) -> None:

@@ -161,6 +161,28 @@ def prompt_of(options: argparse.Namespace) -> str | list[int]:
     return prompt
 
 
+def check_chat(options: argparse.Namespace) -> None:
+    """Raise UserError where --chat or --system can't be obeyed."""
+    if options.system is not None and not options.chat:
+        raise UserError("--system goes with --chat: without a chat template nobody says it")
+    if options.chat and options.prompt_ids is not None:
+        raise UserError("--chat needs a prompt of text, --prompt-ids are taken as they are")
+
+
+def in_chat(
+    chat: Callable[[Sequence[dict[str, str]]], str] | None, prompt: str | list[int], options: argparse.Namespace
+) -> str | list[int]:
+    """The prompt within the target's chat template where --chat asks for it. Raises UserError."""
+    if not options.chat or not isinstance(prompt, str):
+        return prompt
+    if chat is None:
+        raise UserError("--chat: the target's tokenizer has no chat template: leave it out")
+    try:
+        return chat_prompt(chat, prompt, options.system or "")
+    except ValueError as error:
+        raise UserError(f"--chat: {error}") from error
+
+
 def chat_prompt(chat: Callable[[Sequence[dict[str, str]]], str], prompt: str, system: str) -> str:
     """What a chat template makes of a prompt, with what the system says where it says anything. Raises ValueError."""
     said = [{"role": "system", "content": system}] if system.strip() else []
