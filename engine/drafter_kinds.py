@@ -19,7 +19,7 @@ MODULES = ("all", "mlp", "attention")
 MAX_NGRAM = 32
 
 _SHORT = {"sample": "model", "greedy": "model,greedy", "no-q": "model,no-q"}
-_UNBUILT = {"mtp": "an MTP head", "dflash": "a DFlash drafter"}
+_UNBUILT = ("mtp", "dflash")
 
 
 class DrafterError(ValueError):
@@ -120,7 +120,7 @@ def parse_drafter(text: str) -> Drafter:
         raise DrafterError(f"{name} takes no argument, got {asked!r}")
     if name in _UNBUILT:
         raise DrafterError(
-            f"{name}: {_UNBUILT[name]} is a kind of drafter that this version can't build ({_known()}), "
+            f"{name} is a kind of drafter that this version can't build ({_known()}), "
             "and none is put in its place"
         )
     kind = DRAFTER_TABLE.get(name)

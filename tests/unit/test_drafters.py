@@ -66,7 +66,7 @@ def test_a_drafter_is_read_in_full_and_reads_back(text: str, full: str, pick: st
     [
         ("", "no kind of drafter"),
         ("ngram", "no kind of drafter"),
-        ("mtp:x", "can't build"),
+        ("mtp:x", "mtp is a kind of drafter that this version can't build"),
         ("self:1", "takes no argument"),
         ("greedy:1", "takes no argument"),
         ("self,loud", "expected one of sample, greedy, no-q"),
