@@ -176,7 +176,7 @@ class MoreSettings(QWidget):
         bits = ChoiceField(
             "KV bits",
             "Keep the keys and values of both models in so many bits",
-            [("dense" if bits == 0 else str(bits), bits) for bits in KV_BITS],
+            [("off" if bits == 0 else str(bits), bits) for bits in KV_BITS],
         )
         group = ChoiceField(
             "KV group size",
@@ -192,7 +192,7 @@ class MoreSettings(QWidget):
             characters=5,
         )
         return [
-            ("KV bits, group", [self._keep("kv_bits", bits), self._keep("kv_group_size", group)]),
+            ("KV bits", [self._keep("kv_bits", bits), self._keep("kv_group_size", group)]),
             ("KV start", [self._keep("kv_start", start)]),
         ]
 
