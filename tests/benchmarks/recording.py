@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.recording [--samples 15] [--tokens 200] [--temp 0.7] [--plain] [--full-vocabulary]
 
-Three arms take turns in one process, forwards and backwards: "off" (no record of p and q), "memory" (the record alone)
+Three arms take turns in one process, in every order: "off" (no record of p and q), "memory" (the record alone)
 and "file" (the record, kept in a session file). Each sample is one run of the bundled pair, with a seed that its turn's
 other arms share. The ratios are taken turn by turn; shown are their median and its 95 % bootstrap interval. The lag of
 the file is taken at each round: rounds and batches that were not committed yet, and the age of the oldest of them.
@@ -13,6 +13,8 @@ They hold on a loaded machine, too, and tell the most that recording can cost.
 from __future__ import annotations
 
 import argparse
+import gc
+import itertools
 import json
 import os
 import statistics
@@ -68,6 +70,7 @@ def sample(pair: Pair, settings: Settings, arm: str, folder: Path, found: Found)
     generator = SpeculativeGenerator(pair, settings, stochastic=settings.stochastic)
     run = recording.begin(generator.start(PROMPT))
     writer, came = recording.writer, []
+    gc.collect()  # what the sample before left must not be paid for by this one
     began, began_cpu = time.perf_counter(), time.process_time()
     for record in generator.rounds():
         run.append(record)
@@ -90,14 +93,14 @@ def sample(pair: Pair, settings: Settings, arm: str, folder: Path, found: Found)
 
 
 def measure(pair: Pair, settings: Settings, samples: int) -> Found:
-    found = Found()
+    found, orders = Found(), list(itertools.permutations(ARMS))
     with tempfile.TemporaryDirectory(prefix="draftscope-bench-") as folder:
         for arm in ARMS:  # compiled, allocated and read once
             sample(pair, settings, arm, Path(folder), Found())
         for turn in range(samples):
             fields = {f: getattr(settings, f) for f in settings.__dataclass_fields__}
             seeded = Settings(**{**fields, "seed": turn + 1})
-            for arm in ARMS if turn % 2 == 0 else ARMS[::-1]:
+            for arm in orders[turn % len(orders)]:
                 wanted = seeded if arm != "off" else Settings(**{**fields, "seed": turn + 1, "record": False})
                 sample(pair, wanted, arm, Path(folder), found)
     return found
