@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from PySide6.QtCore import QRect, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPaintEvent
 from PySide6.QtWidgets import QHBoxLayout, QProgressBar, QPushButton, QWidget
@@ -223,7 +225,8 @@ class StatusBar(QWidget):
         tokens = f"{count(len(run.tokens))}/{count(most)}" if most > 0 else count(len(run.tokens))
         items["tokens"].show_runs((("tokens ", False, 400), (tokens, True, 400)), "Tokens emitted, of those asked for")
         seconds = float(run.column("seconds").sum())
-        speed = f"{len(run.tokens) / seconds:.0f}" if seconds > 0 else "-"
+        per_second = len(run.tokens) / seconds if seconds > 0 else math.inf
+        speed = f"{per_second:.0f}" if math.isfinite(per_second) else "-"
         tip = "Tokens emitted by the time spent in rounds; waiting for the pace or in a pause doesn't count"
         items["speed"].show_runs(((f"{speed} tok/s", True, 400),), tip)
         drift = run[-1].drift

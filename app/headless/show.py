@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -180,8 +181,9 @@ def _interval(accepted: int, tested: int) -> str:
 
 def _speed(run: RecordedRun) -> str:
     seconds = float(run.column("seconds").sum()) if run.end is None else run.end.seconds
-    each = significant(ratio(len(run.tokens), seconds))
-    return f"{plural(len(run.tokens), 'token')} in {duration(seconds)}: {each} a second"
+    each = ratio(len(run.tokens), seconds)
+    shown = significant(each if each is not None and math.isfinite(each) else None)
+    return f"{plural(len(run.tokens), 'token')} in {duration(seconds)}: {shown} a second"
 
 
 def _drift(run: RecordedRun) -> str:

@@ -76,7 +76,8 @@ def test_r73_a_prompt_up_to_the_context_runs_and_a_longer_one_is_refused(length:
 
 @pytest.mark.parametrize("prompt", ["", " ", [], (), [3, 64], [-1], [2**40], [1.5], ["3"], [None]])
 def test_r68_prompts_that_can_not_be_run_leave_the_generator_usable(prompt: Any) -> None:
-    generator = SpeculativeGenerator(tiny_pair(), Settings(sampler=GREEDY, seed=1, max_tokens=3))
+    target = dataclasses.replace(tiny_llama(1), encode=lambda text: [5] * len(text))
+    generator = SpeculativeGenerator(Pair(target, tiny_llama(2)), Settings(sampler=GREEDY, seed=1, max_tokens=3))
     with pytest.raises(PromptError, match=r"non-empty|is blank|outside the vocabulary|no token id"):
         generator.start(prompt)
     generator.start(PROMPT)
