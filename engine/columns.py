@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.rounds import SOURCES, Round
+from engine.rounds import SOURCES, Draft, Emitted, Round
 
 OUTCOMES = ("plain", "accepted-all", "rejected", "degenerate", "ended")
 """`plain`: k = 0. `ended`: the run's last round, cut short before a recovered or bonus token."""
+
+MOST_DRAFTS = 4096
+"""No more drafts of a round are outlined, whatever its columns say."""
 
 COLUMNS: dict[str, type] = {
     "k": np.int64,
@@ -47,7 +51,59 @@ _BOUNDS = {
 """Smallest and largest value of columns that cells are made by."""
 
 
-def outcome_of(record: Round) -> str:
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What a table tells of a round. `drafts` have their fates alone, and their tokens as far as they are known."""
+
+    index: int
+    drafts: tuple[Draft, ...]
+    emitted: tuple[Emitted, ...]
+    drift: int
+    seconds: float
+
+    @property
+    def k(self) -> int:
+        return len(self.drafts)
+
+    @property
+    def tested(self) -> int:
+        return sum(draft.fate != "ignored" for draft in self.drafts)
+
+    @property
+    def accepted(self) -> int:
+        return sum(draft.fate == "accepted" for draft in self.drafts)
+
+    @property
+    def rejected_at(self) -> int | None:
+        return next((at for at, draft in enumerate(self.drafts) if draft.fate == "rejected"), None)
+
+
+NO_TOKEN = -1
+"""Stands for a draft that was neither emitted nor rejected: columns don't tell it."""
+
+
+def outline_of(record: Round) -> Outline:
+    """The outline of a round that is at hand."""
+    drafts = tuple(Draft(d.token if d.fate != "ignored" else NO_TOKEN, d.fate) for d in record.drafts)
+    emitted = tuple(Emitted(e.token, e.source, e.position) for e in record.emitted)
+    return Outline(record.index, drafts, emitted, record.drift, record.timings.total)
+
+
+def outline_from(columns: Columns, tokens: Sequence[int], number: int) -> Outline:
+    """The same from the columns of its run and the tokens that the run emitted; no round is read."""
+    names = ("k", "accepted", "emitted", "first_token", "drift", "last_source", "rejected_token")
+    k, accepted, count, first, drift, last, rejected = (int(columns[name][number]) for name in names)
+    own = tokens[first : first + count]
+    drafts = [Draft(token, "accepted") for token in own[:accepted]]
+    drafts += [Draft(rejected, "rejected")] * (rejected >= 0)
+    drafts += [Draft(NO_TOKEN, "ignored")] * (min(k, MOST_DRAFTS) - len(drafts))
+    emitted = [Emitted(token, "accepted", position) for position, token in enumerate(own)]
+    if emitted and last >= 0:
+        emitted[-1] = Emitted(own[-1], SOURCES[last], len(own) - 1)
+    return Outline(number, tuple(drafts), tuple(emitted), drift, float(columns["seconds"][number]))
+
+
+def outcome_of(record: Round | Outline) -> str:
     """The one word that colours a round."""
     if any(e.source == "degenerate-fallback" for e in record.emitted):
         return "degenerate"

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from engine.alternatives import Alternatives
-from engine.columns import COLUMNS, Columns, row_of
+from engine.columns import COLUMNS, Columns, Outline, outline_from, outline_of, row_of
 from engine.drafter_kinds import parse_drafter
 from engine.evidence import AcceptIdentity, Meter, Meters, why_no_proposal_meter
 from engine.file_marks import FileMarks
@@ -216,6 +216,12 @@ class RecordedRun:
     def has_column(self, name: str) -> bool:
         """Whether the column is known: a file of an earlier version may lack it, which makes it 0 throughout."""
         return name not in self._columns.absent
+
+    def outline(self, number: int) -> Outline:
+        """What a table tells of a round, without reading it unless the columns are an earlier version's."""
+        if self.has_column("last_source") and self.has_column("rejected_token"):
+            return outline_from(self._columns, self.tokens, number)
+        return outline_of(self[number])
 
     def locate(self, token_index: int) -> tuple[int, int]:
         """(round index, index within the round's emitted tokens) of an emitted token."""

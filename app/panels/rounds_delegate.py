@@ -1,4 +1,4 @@
-"""Paints the cells of the rounds table straight from the record."""
+"""Paints the cells of the rounds table straight from what the model tells of a round."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem,
 from app import theme
 from app.panels.chips import TokenPainter, colour, draw_glyph, glyph_size
 from app.panels.rounds_model import COLUMNS, Index, RoundsModel
-from engine.rounds import Round
+from engine.columns import Outline
 
 CELL_PAD = 6
 PIP_GAP = 2
@@ -27,7 +27,7 @@ def dot_size() -> int:
 
 
 class RoundDelegate(QStyledItemDelegate):
-    """Paints the cells of the table straight from the record."""
+    """Paints the cells of the table straight from what the model tells of a round."""
 
     def __init__(self, model: RoundsModel, parent: QWidget) -> None:
         super().__init__(parent)
@@ -118,7 +118,7 @@ class RoundDelegate(QStyledItemDelegate):
         x = area.left() if left else area.left() + (area.width() - side) // 2
         draw_glyph(painter, x, area.top() + (area.height() - side) // 2, name, ink)
 
-    def _pips(self, painter: QPainter, area: QRect, record: Round) -> None:
+    def _pips(self, painter: QPainter, area: QRect, record: Outline) -> None:
         side, gap = pip_size(record.k)
         colours = self.tokens.colours
         x, y = area.left() + CELL_PAD, area.top() + (area.height() - side) // 2
@@ -148,7 +148,7 @@ class RoundDelegate(QStyledItemDelegate):
         metrics = self.tokens.metrics
         return area.top() + round((area.height() - metrics.height()) / 2 + metrics.ascent())
 
-    def _last(self, painter: QPainter, area: QRect, record: Round) -> None:
+    def _last(self, painter: QPainter, area: QRect, record: Outline) -> None:
         if not record.emitted:
             return
         last, side = record.emitted[-1], glyph_size()
@@ -158,7 +158,7 @@ class RoundDelegate(QStyledItemDelegate):
         x = area.left() + CELL_PAD + side + 4
         self.tokens.draw_text(painter, x, self._baseline(area), last.token, style.ink, area.right() - x)
 
-    def _emitted(self, painter: QPainter, area: QRect, record: Round) -> None:
+    def _emitted(self, painter: QPainter, area: QRect, record: Outline) -> None:
         """The tokens; those of a stop string dim, behind a line where the text ends."""
         x, ellipsis = float(area.left() + CELL_PAD), self._metrics.horizontalAdvance("…")
         colours, text_ends = self.tokens.colours, len(record.emitted) - self._model.behind_the_text(record)

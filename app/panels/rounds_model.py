@@ -13,7 +13,7 @@ from PySide6.QtCore import QAbstractTableModel, QModelIndex, QObject, QPersisten
 from app.format import duration, plural, probability, visible_string, visible_text
 from app.panels.chips import plain_tip
 from app.panels.text_end import TextEnd, text_end
-from engine.columns import outcome_of
+from engine.columns import Outline, outcome_of
 from engine.recording import RecordedRun
 from engine.round_filter import RoundFilter
 from engine.rounds import Round, RunEnd
@@ -50,7 +50,7 @@ KEYS = tuple(column.key for column in COLUMNS)
 _FATE_MARK = {"accepted": "A", "rejected": "R", "ignored": "-"}
 
 
-def outcome_words(record: Round) -> str:
+def outcome_words(record: Round | Outline) -> str:
     """How a round ended, in a word or two."""
     last = record.emitted[-1].source if record.emitted else ""
     words = {"accepted-all": "all + bonus", "plain": "no drafts", "degenerate": "degenerate", "ended": "run ended"}
@@ -67,6 +67,7 @@ class RoundsModel(QAbstractTableModel):
         self.run: RecordedRun | None = None
         self.filter: RoundFilter | None = None
         self._rows = 0
+        self._told: Outline | None = None
         self._seen = 0  # rounds that were looked at
         self._numbers: npt.NDArray[np.int64] = np.zeros(0, np.int64)  # of the rows, with room to grow; filtered only
         self._text_end: tuple[RunEnd, TextEnd | None] | None = None
@@ -74,7 +75,7 @@ class RoundsModel(QAbstractTableModel):
     def set_run(self, run: RecordedRun | None) -> None:
         """Show another run."""
         self.beginResetModel()
-        self.run = run
+        self.run, self._told = run, None
         self._start_over()
         self.endResetModel()
 
@@ -134,9 +135,14 @@ class RoundsModel(QAbstractTableModel):
     def columnCount(self, parent: Index = _ROOT) -> int:
         return 0 if parent.isValid() else len(COLUMNS)
 
-    def record(self, row: int) -> Round | None:
-        """The round of a row."""
-        return self.run[self.number(row)] if self.run is not None and 0 <= row < self._rows else None
+    def record(self, row: int) -> Outline | None:
+        """What is told of the round of a row; kept for the next cell."""
+        if self.run is None or not 0 <= row < self._rows:
+            return None
+        number = self.number(row)
+        if self._told is None or self._told.index != number:
+            self._told = self.run.outline(number)
+        return self._told
 
     def text(self, row: int, key: str) -> str:
         """What a cell says, as text."""
@@ -167,10 +173,10 @@ class RoundsModel(QAbstractTableModel):
             case "drift":
                 return str(record.drift)
             case "time":
-                return duration(record.timings.total)
+                return duration(record.seconds)
         return ""
 
-    def behind_the_text(self, record: Round) -> int:
+    def behind_the_text(self, record: Round | Outline) -> int:
         """How many of a round's last tokens are part of a stop string, and not of the text."""
         found = self._end_of_text()
         return 0 if found is None or self.run is None else found.of_round(self.run, record.index)
@@ -184,9 +190,9 @@ class RoundsModel(QAbstractTableModel):
 
     def tip(self, row: int) -> str:
         """All of a round in a few lines, as plain text."""
-        record = self.record(row)
-        if record is None:
+        if self.run is None or not 0 <= row < self._rows:
             return ""
+        record = self.run[self.number(row)]
         lines = [
             f"{plural(record.k, 'draft')}, {record.tested} tested, {record.accepted} accepted: {outcome_words(record)}",
             f"rule {record.rule}: {record.rule_reason}",
@@ -196,7 +202,7 @@ class RoundsModel(QAbstractTableModel):
         found = self._end_of_text()
         if found is not None and self.behind_the_text(record):
             lines.append(f'the text ends before "{visible_string(found.cut)}"')
-        note = self.run.marks.get(record.index) if self.run is not None else None
+        note = self.run.marks.get(record.index)
         if note is not None:
             lines.append(f"marked: {note}" if note else "marked")
         return plain_tip(f"Round {record.index}", lines)
@@ -237,6 +243,6 @@ class RoundsModel(QAbstractTableModel):
             cells = {key: self.text(row, key) for key in keys}
             text = self.run.header.vocabulary.decode(e.token for e in record.emitted)
             cells["text"] = text.translate({92: "\\\\", 9: "\\t", 10: "\\n", 13: "\\r"})
-            cells["time"] = f"{record.timings.total:.6f}"
+            cells["time"] = f"{record.seconds:.6f}"
             lines.append("\t".join(cells.values()))
         return "\n".join(lines) + "\n"

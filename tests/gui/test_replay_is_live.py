@@ -204,10 +204,10 @@ OTHERWISE: tuple[tuple[str, Callable[[Round], Round], set[str]], ...] = (
     ("p", lambda record: halved(record, "p"), {"distributions"}),
     ("residual", lambda record: halved(record, "residual"), {"residual"}),
     ("position", moved, {"layers", "kv"}),
-    ("emitted", lambda record: dataclasses.replace(record, emitted=record.emitted[:-1]), {"rounds", "round"}),
+    ("emitted", lambda record: dataclasses.replace(record, emitted=record.emitted[:-1]), {"round"}),
     ("other rules", lambda record: dataclasses.replace(record, counterfactual=None), {"what-if"}),
 )
-COLUMNS_OTHERWISE = (("accepted", {"acceptance"}), ("outcome", {"timeline"}), ("last_source", {"stream"}))
+COLUMNS_OTHERWISE = (("accepted", {"acceptance"}), ("outcome", {"timeline"}), ("last_source", {"stream", "rounds"}))
 
 
 def test_what_is_replayed_otherwise_is_noticed(qtbot: QtBot, tmp_path: Path) -> None:

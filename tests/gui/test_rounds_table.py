@@ -47,6 +47,22 @@ def test_cells_say_what_the_rounds_hold(qtbot, qtmodeltester) -> None:
     assert {model.text(row, "outcome") for row in range(30)} == {"recovered", "all + bonus"}
 
 
+def test_cells_need_no_round_to_be_read(qtbot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that were scrolled to are told by columns: a file isn't asked for each of them."""
+    run = fake_run(30)
+    model = RoundsModel()
+    model.set_run(run)
+    known = [[model.text(row, key) for key in KEYS] for row in range(30)]
+    read: list[int] = []
+    whole = RecordedRun.__getitem__
+    monkeypatch.setattr(RecordedRun, "__getitem__", lambda run, number: read.append(number) or whole(run, number))
+    model.set_run(run)
+    assert [[model.text(row, key) for key in KEYS] for row in range(30)] == known
+    assert read == []
+    model.tip(3)
+    assert read == [3], "the tip gives its reasons, which only the round knows"
+
+
 def test_outcomes_of_the_rules(qtbot) -> None:
     assert {outcome_words(r) for r in fake_run(30, "sampler-match")} <= {"target draw", "all + bonus"}
     assert {outcome_words(r) for r in fake_run(30, "greedy-argmax")} <= {"argmax", "all + bonus"}

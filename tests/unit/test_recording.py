@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from engine.columns import COLUMNS, OUTCOMES, Columns, outcome_of
+from engine.columns import COLUMNS, OUTCOMES, Columns, outcome_of, outline_of
 from engine.recording import RecordedRun, Recording
 from engine.rounds import SOURCES, CachePositions, Draft, Emitted, ModelInfo, Round, RunHeader, Timings
 from engine.settings import Settings
@@ -199,3 +199,21 @@ def test_each_run_is_apart() -> None:
     assert (len(first), len(second)) == (1, 0)
     assert second.tokens == []
     assert second.column("k").size == 0
+
+
+def test_an_outline_from_columns_is_that_of_the_round() -> None:
+    run = RecordedRun(header())
+    fates = [((), "target-draw"), ((YES, NO, UNTESTED), "recovered"), ((NO,), "greedy"), ((YES, YES), "bonus")]
+    fates += [((YES, NO), "degenerate-fallback"), ((YES, UNTESTED), None), ((UNTESTED,), None)]
+    for index, (round_fates, then) in enumerate(fates):
+        run.append(a_round(index, round_fates, then, drift=index))
+    rounds = list(run)
+    run._rounds = []  # nothing to look at
+    for record in rounds:
+        outline = run.outline(record.index)
+        assert outline == outline_of(record)
+        assert (outline.k, outline.tested, outline.accepted) == (record.k, record.tested, record.accepted)
+        assert outcome_of(outline) == outcome_of(record)
+    run._columns.absent = frozenset({"last_source"})
+    run._rounds = rounds
+    assert run.outline(1) == outline_of(rounds[1])
