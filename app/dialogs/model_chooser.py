@@ -87,6 +87,7 @@ class ModelChooser(QDialog):
         for role in _ROLES:
             self._look(role)
         self.resize(theme.em() * 62, self.sizeHint().height())
+        self.target.where.setFocus()
 
     # What it is made of.
 

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import (
     QCheckBox,
     QDialog,
     QDialogButtonBox,
+    QHBoxLayout,
     QLabel,
     QLineEdit,
     QPlainTextEdit,
@@ -80,8 +81,12 @@ class PromptEditor(QDialog):
         layout = QVBoxLayout(self)
         self._make_chat(use_chat, system)
         layout.addWidget(self.edit, 3)
-        for row in (self.chat_box, self.system_line, self.encoded_label):
-            layout.addWidget(row)
+        layout.addWidget(self.chat_box)
+        said = QHBoxLayout()
+        said.addWidget(self.system_label)
+        said.addWidget(self.system_line)
+        layout.addLayout(said)
+        layout.addWidget(self.encoded_label)
         layout.addWidget(self.encoded, 2)
         for widget in (self.tokens, buttons):
             layout.addWidget(widget)
@@ -103,8 +108,12 @@ class PromptEditor(QDialog):
             "The text is sent as what a user says, with what the system says before it" if self._chat else why
         )
         self.chat_box.setEnabled(self._chat is not None or use_chat)
+        self.system_label = QLabel("The system says")
+        self.system_label.setTextFormat(Qt.TextFormat.PlainText)
+        self.system_label.setForegroundRole(QPalette.ColorRole.PlaceholderText)
         self.system_line = QLineEdit(system)
-        self.system_line.setPlaceholderText("What the system says; empty: the template's own")
+        self.system_label.setBuddy(self.system_line)
+        self.system_line.setPlaceholderText("nothing, or what the template has of its own")
         self.system_line.setAccessibleName("System prompt")
         self.encoded_label = QLabel("What is encoded, special tokens by their names:")
         self.encoded_label.setTextFormat(Qt.TextFormat.PlainText)
@@ -116,10 +125,14 @@ class PromptEditor(QDialog):
         self.encoded.setTabChangesFocus(True)
         for widget in (self.encoded_label, self.encoded):
             widget.setVisible(self._encode is not None and self._vocabulary is not None)
-        self.system_line.setVisible(use_chat)
+        self._show_system(use_chat)
+
+    def _show_system(self, shown: bool) -> None:
+        for widget in (self.system_label, self.system_line):
+            widget.setVisible(shown)
 
     def _on_chat(self, on: bool) -> None:
-        self.system_line.setVisible(on)
+        self._show_system(on)
         self.count_now()
 
     def uses_chat(self) -> bool:

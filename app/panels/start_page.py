@@ -222,7 +222,7 @@ class StartPage(QScrollArea):
             (
                 "chip",
                 "Choose your own models",
-                "Two MLX model folders that share a tokenizer, target and draft.",
+                "Folders, GGUF files or Hugging Face ids, with a draft model or without.",
                 QPushButton("Choose…"),
                 self.choose_models.emit,
             ),
