@@ -547,7 +547,11 @@ class MainWindow(QMainWindow):
     def _do_copy_text(self) -> None:
         run = self.session.view.run
         if run is not None:
-            QGuiApplication.clipboard().setText(run.header.vocabulary.decode(run.tokens))
+            # A stop string was emitted, but is no part of the text.
+            text = run.header.vocabulary.decode(run.tokens)
+            if run.end is not None and run.end.finish_reason == "stop":
+                text = run.end.text
+            QGuiApplication.clipboard().setText(text)
             self.toast.show_message("The emitted text is on the clipboard.")
 
     def _do_copy_summary(self) -> None:

@@ -148,6 +148,20 @@ def test_r64_the_end_is_drawn_once_it_is_known(qtbot: QtBot, view: View) -> None
     assert panel.table.viewport().grab().toImage() == after
 
 
+def test_r64_the_text_that_is_copied_ends_before_the_stop_string(qtbot: QtBot, open_window: Opener) -> None:
+    window = open_window()
+    copy = window.actions_by_name["copy_text"]
+    for stop, text in (((" ha ha ha",), " ho"), ((" ho",), ""), ((), " ho ha ha ha hi")):
+        run = spoken_run([" ha", " ho", " hi"], [1, 0, 0, 0, 2], stop=stop)
+        show_run(window, run)
+        qtbot.waitUntil(copy.isEnabled, timeout=2000)
+        copy.trigger()
+        assert QGuiApplication.clipboard().text() == text
+    run.end = RunEnd("error", "given up", "", "", 0, 0.0)
+    copy.trigger()
+    assert QGuiApplication.clipboard().text() == " ho ha ha ha hi"
+
+
 HOSTILE = ["<b>x</b> & <eos>", "a\u2028b", "c\u00a0d", "e\r\nf", "\x00", "<img src=x>", "&amp;"]
 
 
