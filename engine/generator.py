@@ -37,6 +37,7 @@ from engine.round_record import coordinates_of, drafts_of, emissions_of, log_fir
 from engine.rounds import (
     CachePositions,
     ContentCheck,
+    Drafting,
     Round,
     RunEnd,
     RunHeader,
@@ -314,6 +315,7 @@ class SpeculativeGenerator:
             forced="" if self._forced is None else str(self._forced),
             coordinates=coordinates_of(host, len(emitted)),
             counterfactual=read_counterfactual(host),
+            drafting=self._in_use() if "drafter" in changed else None,
         )
         self._forced = None
         self._close_round(record)
@@ -531,6 +533,13 @@ class SpeculativeGenerator:
         refed = self._repair(cache, self._draft_rewind, held) if k else 0
         cache.remember(len(self._pending(context)) + k - 1)
         return refed, cache.position
+
+    def _in_use(self) -> Drafting:
+        """What drafts now."""
+        if self._drafter is None:
+            return Drafting("none", None)
+        model, cache = self._drafter.model, self._draft_cache
+        return Drafting(self._drafting, None if model is None else model.info, () if cache is None else cache.describe())
 
     def _change_drafter(self, context: list[int]) -> int:
         """Put the drafter that was asked for in the place of another, and feed its cache; how many tokens it took."""

@@ -17,14 +17,13 @@ import numpy.typing as npt
 
 from engine.alternatives import Alternatives
 from engine.columns import COLUMNS, Columns, Outline, outline_from, outline_of, row_of
-from engine.drafter_kinds import parse_drafter
 from engine.evidence import AcceptIdentity, Meter, Meters, why_no_proposal_meter
 from engine.file_marks import FileMarks
 from engine.filed_rounds import FiledRounds, weight
 from engine.invariants import InvariantLog
 from engine.ledger import Ledger, lawful_ledger, ledger_after
 from engine.mending import counts_agree, held_of, recounted, rounds_in_words, unreadable_round
-from engine.rounds import ContentCheck, Round, RunEnd, RunHeader
+from engine.rounds import ContentCheck, Drafting, Round, RunEnd, RunHeader
 from engine.session_file import Batch, SessionFileError, SessionReader, SessionWriter, StoredRun, Strip
 from engine.statistics import Statistics
 
@@ -32,6 +31,9 @@ BATCH_ROUNDS = 256
 BATCH_SECONDS = 0.5
 BATCH_BYTES = 2**25
 """The file is at most so far behind: a batch is posted at whichever comes first."""
+
+
+_MAX_TAKEN_OVER = 1000  # changes of the drafter that are looked up in a file
 
 
 class RecordedRun:
@@ -42,8 +44,8 @@ class RecordedRun:
         self.end: RunEnd | None = None
         self.statistics = Statistics()
         self.tokens: list[int] = []
-        self.drafter = header.settings.drafter
-        """The drafter in force behind the last round: it may change in a run."""
+        self.taken_over: list[tuple[int, Drafting]] = []
+        """Where another drafter took over, and which."""
         self.first_drift: int | None = None
         self.meters = Meters()
         self.identity = AcceptIdentity()
@@ -74,7 +76,8 @@ class RecordedRun:
         count = len(self._rounds)
         if record.index != count:
             raise ValueError(f"round {record.index} came where round {count} was expected")
-        self.drafter = record.changed.get("drafter", self.drafter)
+        if record.drafting is not None:
+            self.taken_over.append((record.index, record.drafting))
         self._meter(record)
         row = row_of(record) | {
             "first_token": len(self.tokens),
@@ -159,7 +162,7 @@ class RecordedRun:
         """What the meters and counters have added up, JSON-ready."""
         return {
             "statistics": self.statistics.state(),
-            "drafter": self.drafter,
+            "taken_over": [number for number, _ in self.taken_over],
             "first_drift": self.first_drift,
             "losslessness": self.meters.losslessness.state(),
             "proposal": self.meters.proposal.state(),
@@ -185,7 +188,9 @@ class RecordedRun:
 
     def why_no_proposal_meter(self, rule: str) -> str | None:
         """Why the proposal meter says nothing about this run's drafter under a rule, or None where it applies."""
-        settings = self.header.settings.with_live({"drafter": self.drafter})
+        settings = self.header.settings
+        if self.taken_over and (drafter := self.taken_over[-1][1].drafter) != "none":
+            settings = settings.with_live({"drafter": drafter})
         return why_no_proposal_meter(rule, settings.reports_q, settings.one_hot_q)
 
     def ledger(self, index: int, known: tuple[int, Ledger] | None = None) -> Ledger:
@@ -216,6 +221,11 @@ class RecordedRun:
     def has_column(self, name: str) -> bool:
         """Whether the column is known: a file of an earlier version may lack it, which makes it 0 throughout."""
         return name not in self._columns.absent
+
+    def drafting_at(self, number: int) -> Drafting:
+        """What drafted in a round."""
+        before = [drafting for at, drafting in self.taken_over if at <= number]
+        return before[-1] if before else self.header.drafting
 
     def outline(self, number: int) -> Outline:
         """What a table tells of a round, without reading it unless the columns are an earlier version's."""
@@ -303,7 +313,7 @@ def stored_run(reader: SessionReader, stored: StoredRun, patient: bool = False) 
             held = held_of(reader, stored.id, _rounds_told(stored))
             run._columns, run.tokens = held.columns, held.tokens
             damage += held.damage
-            damage += _restore(run, stored.state, held.curves)
+            damage += _restore(run, stored.state, held.curves, partial(reader.round, stored.id))
         except (SessionFileError, ValueError, TypeError, OverflowError) as error:
             run = RecordedRun(stored.header)
             damage = [f"This run can't be shown: {error}"]
@@ -336,7 +346,12 @@ def _rounds_told(stored: StoredRun) -> int | None:
     return found if type(found) is int else None
 
 
-def _restore(run: RecordedRun, state: dict[str, Any] | None, curves: tuple[bytes, bytes] | None) -> list[str]:
+def _restore(
+    run: RecordedRun,
+    state: dict[str, Any] | None,
+    curves: tuple[bytes, bytes] | None,
+    read: Callable[[int], Round],
+) -> list[str]:
     """Give a run, whose columns it has, its counters and meters; returns what was damaged, which is left out."""
     if state is None and not len(run._columns):
         return []
@@ -347,7 +362,7 @@ def _restore(run: RecordedRun, state: dict[str, Any] | None, curves: tuple[bytes
     def part(restore: Callable[[], None], instead: Callable[[], None], words: str) -> None:
         try:
             restore()
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, IndexError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, IndexError, SessionFileError):
             instead()
             damage.append(words)
 
@@ -356,10 +371,12 @@ def _restore(run: RecordedRun, state: dict[str, Any] | None, curves: tuple[bytes
         if not counts_agree(run.statistics, run._columns):
             raise ValueError("they aren't those of the rounds")
 
-    def drafter() -> None:
-        named = state.get("drafter", run.drafter)
-        parse_drafter(named)
-        run.drafter = named
+    def taken_over() -> None:
+        numbers = state.get("taken_over", [])
+        if not isinstance(numbers, list) or len(numbers) > _MAX_TAKEN_OVER:
+            raise ValueError("no list of rounds")
+        found = ((number, read(number).drafting) for number in numbers)
+        run.taken_over = [(number, drafting) for number, drafting in found if drafting is not None]
 
     def meter(name: str) -> Callable[[], None]:
         one: Meter = getattr(run.meters, name)
@@ -381,7 +398,7 @@ def _restore(run: RecordedRun, state: dict[str, Any] | None, curves: tuple[bytes
     ]
     for name, kind, words in others:
         part(partial(_restore_part, getattr(run, name), state, name), anew(run, name, kind), f"{words} is left out")
-    part(drafter, lambda: None, "the drafter last in use is taken to be the first one")
+    part(taken_over, lambda: None, "the drafter is taken to be the first one throughout")
     drifting = np.flatnonzero(run._columns["drift"])
     run.first_drift = int(drifting[0]) if drifting.size else None
     return [f"What it had added up is damaged: {'; '.join(damage)}"] if damage else []

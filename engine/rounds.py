@@ -156,57 +156,6 @@ class Timings:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
-    """One draft-and-verify round. Round numbers count from 0; draft positions are shown from 1.
-
-    `context_length`: tokens before this round, prompt included. `rule_label` is the rule's label in brackets,
-    `rule_reason` one plain sentence. `changed`: live settings that changed at this round, by name.
-    `distributions`: one for each drafted token, then one for the position behind them; empty if not recorded.
-    `coordinates` and `counterfactual`: with diagnostics on, where they apply. `draft_cache` is None for a drafter
-    without a cache. `text_end`: characters of the run's text after this round. `forced`: the decree that overruled
-    the round's verdict, in words.
-    """
-
-    index: int
-    context_length: int
-    rule: str
-    rule_label: str
-    rule_reason: str
-    distribution_preserving: bool
-    drafts: tuple[Draft, ...]
-    emitted: tuple[Emitted, ...]
-    main_cache: CachePositions
-    draft_cache: CachePositions | None
-    debt: int
-    drift: int
-    timings: Timings
-    distributions: tuple[Distributions, ...] = ()
-    changed: dict[str, Any] = field(default_factory=dict)
-    text_end: int = 0
-    forced: str = ""
-    coordinates: Coordinates | None = None
-    counterfactual: Counterfactual | None = None
-
-    @property
-    def k(self) -> int:
-        """Tokens drafted."""
-        return len(self.drafts)
-
-    @property
-    def tested(self) -> int:
-        return sum(d.fate != "ignored" for d in self.drafts)
-
-    @property
-    def accepted(self) -> int:
-        return sum(d.fate == "accepted" for d in self.drafts)
-
-    @property
-    def rejected_at(self) -> int | None:
-        """Position (from 0) of the rejected draft, or None."""
-        return next((i for i, d in enumerate(self.drafts) if d.fate == "rejected"), None)
-
-
-@dataclass(frozen=True, slots=True)
 class ModelInfo:
     """What is shown of a model. `context_length` None: the config names none.
 
@@ -241,6 +190,67 @@ class LayerInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Drafting:
+    """What drafts: the drafter's text ("none": plain decoding), its network, if it has one, and its cache's layers."""
+
+    drafter: str
+    model: ModelInfo | None
+    layers: tuple[LayerInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One draft-and-verify round. Round numbers count from 0; draft positions are shown from 1.
+
+    `context_length`: tokens before this round, prompt included. `rule_label` is the rule's label in brackets,
+    `rule_reason` one plain sentence. `changed`: live settings that changed at this round, by name.
+    `distributions`: one for each drafted token, then one for the position behind them; empty if not recorded.
+    `coordinates` and `counterfactual`: with diagnostics on, where they apply. `draft_cache` is None for a drafter
+    without a cache. `text_end`: characters of the run's text after this round. `forced`: the decree that overruled
+    the round's verdict, in words. `drafting`: what drafts from this round on, where another drafter took over.
+    """
+
+    index: int
+    context_length: int
+    rule: str
+    rule_label: str
+    rule_reason: str
+    distribution_preserving: bool
+    drafts: tuple[Draft, ...]
+    emitted: tuple[Emitted, ...]
+    main_cache: CachePositions
+    draft_cache: CachePositions | None
+    debt: int
+    drift: int
+    timings: Timings
+    distributions: tuple[Distributions, ...] = ()
+    changed: dict[str, Any] = field(default_factory=dict)
+    text_end: int = 0
+    forced: str = ""
+    coordinates: Coordinates | None = None
+    counterfactual: Counterfactual | None = None
+    drafting: Drafting | None = None
+
+    @property
+    def k(self) -> int:
+        """Tokens drafted."""
+        return len(self.drafts)
+
+    @property
+    def tested(self) -> int:
+        return sum(d.fate != "ignored" for d in self.drafts)
+
+    @property
+    def accepted(self) -> int:
+        return sum(d.fate == "accepted" for d in self.drafts)
+
+    @property
+    def rejected_at(self) -> int | None:
+        """Position (from 0) of the rejected draft, or None."""
+        return next((i for i, d in enumerate(self.drafts) if d.fate == "rejected"), None)
+
+
+@dataclass(frozen=True, slots=True)
 class RunHeader:
     """What is known before the first round. `seed` is the one in use, drawn if none was given.
 
@@ -260,6 +270,11 @@ class RunHeader:
     notices: tuple[str, ...] = ()
     main_layers: tuple[LayerInfo, ...] = ()
     draft_layers: tuple[LayerInfo, ...] = ()
+
+    @property
+    def drafting(self) -> Drafting:
+        """What drafts in the first round."""
+        return Drafting(self.drafter, self.draft, self.draft_layers)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,6 @@ COLUMNS = (
     ),
     Column("bytes", "bytes", "What the layer's tokens take", 8, right=True, rank=4),
 )
-_COLLAPSED: tuple[Any, ...] = ()
 
 
 def of_layer(values: tuple[int, ...], layer: int) -> int:
@@ -140,14 +139,15 @@ def layer_rows(run: RecordedRun, record: Round) -> list[Row]:
     header, rows = run.header, []
     k, e = record.k, len(record.emitted)
     caches = [("main", header.target, record.main_cache, main_trim(k, e))]
-    if header.draft is not None and record.draft_cache is not None:
-        caches.append(("draft", header.draft, record.draft_cache, draft_trim(k, e) if k else 0))
+    drafting = run.drafting_at(record.index)
+    if drafting.model is not None and record.draft_cache is not None:
+        caches.append(("draft", drafting.model, record.draft_cache, draft_trim(k, e) if k else 0))
     for name, model, cache, law in caches:
-        known: tuple[Any, ...] = getattr(header, f"{name}_layers", _COLLAPSED)
+        known: tuple[Any, ...] = header.main_layers if name == "main" else drafting.layers
         for layer in range(model.layers):
             info = known[layer] if layer < len(known) else None
             rows.append(_row(name, layer, model.cache_type, info, cache, law))
-    if header.draft is not None and record.draft_cache is None:
+    if drafting.drafter != "none" and record.draft_cache is None:
         rest = (Cell(NOTHING, "text2"),) * (len(COLUMNS) - 3)
         words = Cell("the drafter has no cache", "text2", mono=False)
         rows.append(Row((Cell("draft", mono=False), Cell(NOTHING, "text2"), words, *rest)))

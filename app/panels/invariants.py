@@ -131,7 +131,10 @@ class InvariantsPanel(QWidget):
 
 def applies(run: RecordedRun, invariant: Invariant) -> bool:
     """Whether there is what the invariant speaks of: a run without a drafter's cache has nothing to say of it."""
-    has_draft = run.header.draft is not None and (not len(run) or run[0].draft_cache is not None)
+    drafts = [run.header.drafting, *(drafting for _, drafting in run.taken_over)]
+    has_draft = any(drafting.model is not None for drafting in drafts)
+    if has_draft and len(run) and not run.taken_over:
+        has_draft = run[0].draft_cache is not None
     return has_draft or not invariant.id.startswith(("draft-", "debt-"))
 
 
@@ -163,6 +166,8 @@ def numbers(run: RecordedRun, invariant: Invariant, index: int) -> str:
     name, _, kind = invariant.id.partition("-")
     cache = record.main_cache if name == "main" else record.draft_cache
     k, e = record.k, len(record.emitted)
+    if cache is None and invariant.id != "support":
+        return "no cache"
     if invariant.id == "support" or cache is None:
         return f"{sum(emitted.probability != 0 for emitted in record.emitted)} of {e}"
     if invariant.id == "debt-fed":
@@ -174,7 +179,7 @@ def numbers(run: RecordedRun, invariant: Invariant, index: int) -> str:
     if kind == "trim-done":
         return f"{', '.join(map(str, cache.trim_done)) or '0'} of {cache.trim_asked[0]}"
     if kind == "layers":
-        model = header.target if name == "main" or header.draft is None else header.draft
+        model = header.target if name == "main" else run.drafting_at(index).model or header.target
         apart = len(cache.layers_end) > 1
         return f"at {', '.join(map(str, cache.layers_end))}" if apart else f"{model.layers} of {model.layers}"
     if kind == "content" and cache.first_wrong is not None:

@@ -103,7 +103,7 @@ def read_meters(run: RecordedRun) -> MetersReading | None:
 def _why_no_proposals(run: RecordedRun, rule: str) -> str | None:
     if rule == "greedy-argmax" and run.why_no_proposal_meter(rule) is None:
         return "not applicable: under a greedy target no draws are looked at"
-    if run.header.draft is None:
+    if run.drafting_at(len(run)).drafter == "none":
         return "not applicable: there is no drafter"
     found = run.why_no_proposal_meter(rule)
     if found is None and not run.meters.proposal.n:

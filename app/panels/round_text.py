@@ -102,10 +102,11 @@ def how_to_read(record: Round) -> str:
 
 
 def counts(record: Round) -> str:
-    """`k 4 · tested 3 · accepted 2 · rule stochastic: Stochastic is on.`, or that the round isn't lossless."""
+    """`k 4 · tested 3 · accepted 2 · rule stochastic: Stochastic is on`, what changed, or that it isn't lossless."""
+    changed = "".join(f"changed here: {name} = {value} · " for name, value in record.changed.items())
     lossless = "" if record.distribution_preserving else ", not lossless"
     return (
-        f"k {record.k} · tested {record.tested} · accepted {record.accepted} · "
+        f"{changed}k {record.k} · tested {record.tested} · accepted {record.accepted} · "
         f"rule {record.rule}{lossless}: {record.rule_reason.rstrip('.')}"
     )
 

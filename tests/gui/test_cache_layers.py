@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from types import SimpleNamespace
 
 import pytest
 from toy_runs import toy_run
@@ -81,9 +80,8 @@ def test_what_a_layer_is_comes_with_the_header() -> None:
     row = layer_rows(run, run[2])[0]
     assert row.cells[KEYS.index("bytes")].text == row.cells[KEYS.index("trimmable")].text == "-"
     assert row.cells[KEYS.index("type")].text == run.header.target.cache_type
-    known = SimpleNamespace(type="RotatingKVCache", trimmable=False, bytes_per_token=16)
-    fields = {field.name: getattr(run.header, field.name) for field in dataclasses.fields(run.header)}
-    run.header = SimpleNamespace(**{**fields, "main_layers": (known,)})
+    known = LayerInfo(type="RotatingKVCache", trimmable=False, bytes_per_token=16)
+    run.header = dataclasses.replace(run.header, main_layers=(known,))
     row = layer_rows(run, run[2])[0]
     assert row.cells[KEYS.index("type")].text == "RotatingKVCache"
     assert row.cells[KEYS.index("trimmable")].text == "by snapshot"

@@ -197,7 +197,7 @@ def test_the_window_opens_its_page_and_turns_diagnostics_on(qtbot: QtBot, open_w
     assert panel._needed.text() == ON
     for dock, page in (("meters", PAGE), ("what-if", "what-if.md")):
         window.docks[dock].raise_()
-        (button,) = window.docks[dock].widget().title_widgets()
+        button = window.docks[dock].widget().title_widgets()[-1]
         qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
         viewer = window.dialogs.by_name["help"]
         assert viewer._pages[viewer.list.currentRow()].name == page

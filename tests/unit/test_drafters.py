@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +16,9 @@ from engine.drafting import draft_network
 from engine.generator import SpeculativeGenerator
 from engine.models import Pair, bundled_pair
 from engine.prompt_lookup import NgramIndex
+from engine.recording import OpenedSession, RecordedRun, Recording
 from engine.rounds import Round
+from engine.session_file import SessionWriter
 from engine.settings import SamplerSettings, Settings, SettingsError
 from engine.toy import toy_pair
 
@@ -284,3 +288,35 @@ def test_a_change_that_cannot_be_made_is_refused_and_the_run_goes_on(pair: Pair)
         generator.change(drafter="dropped:1-9")
     assert all(not record.changed for record in rounds)
     assert len(generator.tokens) == 20
+
+
+def test_the_record_names_what_drafts_in_every_round(pair: Pair, tmp_path: Path) -> None:
+    generator, rounds = changing_run(pair)
+    assert generator.header is not None
+    run = RecordedRun(generator.header)
+    for record in rounds:
+        run.append(record)
+    at = {record.index: record.drafting for record in rounds if record.drafting is not None}
+    assert [found.drafter for found in at.values()] == list(CHANGES)
+    for record in rounds:
+        found = run.drafting_at(record.index)
+        assert found.drafter == next((at[n].drafter for n in sorted(at, reverse=True) if n <= record.index), "sample")
+        assert (found.model is None) == (record.draft_cache is None)
+        if found.model is not None:
+            assert len(found.layers) == found.model.layers
+    sizes = [None if found.model is None else found.model.layers for found in at.values()]
+    assert sizes == [None, 2, 2, 4, None, 2]
+
+    path = tmp_path / "changes.draftscope"
+    recording = Recording()
+    recording.writer = SessionWriter(path)
+    filed = recording.begin(generator.header)
+    for record in rounds:
+        filed.append(record)
+    assert generator.end is not None
+    filed.finish(generator.end)
+    recording.writer.close()
+    with closing(OpenedSession(path)) as opened:
+        (stored,) = opened.runs
+        assert stored.damage is None
+        assert stored.taken_over == run.taken_over
