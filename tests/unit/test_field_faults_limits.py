@@ -48,18 +48,18 @@ def test_r59_the_count_is_what_was_asked_whatever_k_and_prompt(most: int, k: int
 
 @pytest.mark.parametrize("k", [0, 4, 99])
 def test_r57_no_limit_goes_to_the_contexts_end_or_to_a_stop(k: int) -> None:
-    generator, _ = run(tiny_pair(24), PROMPT, sampler=GREEDY, num_draft_tokens=k, max_tokens=-1)
+    generator, _ = run(tiny_pair(16), PROMPT, sampler=GREEDY, num_draft_tokens=k, max_tokens=-1)
     assert generator.end is not None
     assert generator.end.finish_reason == "length"
-    assert "24" in generator.end.notice
-    assert generator.tokens == plain_greedy(tiny_llama(1), 24 + 1 - len(PROMPT))
+    assert "16" in generator.end.notice
+    assert generator.tokens == plain_greedy(tiny_llama(1), 16 + 1 - len(PROMPT))
     generator = SpeculativeGenerator(toy_pair(), Settings(max_tokens=-1, num_draft_tokens=k, seed=1))
     generator.start([0])
     for record in generator.rounds():
-        if record.index == 30:
+        if record.index == 7:
             generator.cancel()
     assert generator.end is not None
-    assert (generator.end.finish_reason, generator.statistics.rounds) == ("cancelled", 31)
+    assert (generator.end.finish_reason, generator.statistics.rounds) == ("cancelled", 8)
 
 
 @pytest.mark.parametrize("length", [126, 127, 128])
@@ -213,7 +213,7 @@ class Failing:
 @pytest.mark.allow_log("round 2 failed|round 4 failed")
 def test_a_failing_pass_ends_the_run_with_its_rounds_kept(who: str, passes: int, before: bool) -> None:
     target, draft = Failing(tiny_llama(1)), Failing(tiny_llama(2))
-    settings = Settings(sampler=SamplerSettings(temperature=0.8), seed=1, max_tokens=30)
+    settings = Settings(sampler=SamplerSettings(temperature=0.8), seed=1, max_tokens=16)
     generator = SpeculativeGenerator(Pair(target.model, draft.model), settings, stochastic=True)
     generator.start(PROMPT)
     rounds = generator.rounds()
@@ -239,7 +239,7 @@ def test_a_failing_pass_ends_the_run_with_its_rounds_kept(who: str, passes: int,
     # And the same generator runs again, as one that never failed.
     generator.start(PROMPT)
     list(generator.rounds())
-    unharmed, _ = run(tiny_pair(), PROMPT, stochastic=True, sampler=settings.sampler, max_tokens=30)
+    unharmed, _ = run(tiny_pair(), PROMPT, stochastic=True, sampler=settings.sampler, max_tokens=16)
     assert generator.tokens == unharmed.tokens
 
 
@@ -247,7 +247,7 @@ def test_a_failing_pass_ends_the_run_with_its_rounds_kept(who: str, passes: int,
 @pytest.mark.allow_log("round 3 failed")
 def test_a_failure_behind_the_test_takes_its_tokens_back(who: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rewind fails once the round has emitted: what has no record is in neither tokens nor text."""
-    generator = SpeculativeGenerator(tiny_pair(), Settings(sampler=GREEDY, seed=1, max_tokens=30))
+    generator = SpeculativeGenerator(tiny_pair(), Settings(sampler=GREEDY, seed=1, max_tokens=12))
     generator.start(PROMPT)
     rounds = generator.rounds()
     kept = [next(rounds) for _ in range(3)]
@@ -269,7 +269,7 @@ def test_a_failure_behind_the_test_takes_its_tokens_back(who: str, monkeypatch: 
             refused()
     generator.start(PROMPT)
     list(generator.rounds())
-    assert generator.tokens == plain_greedy(tiny_llama(1), 30)
+    assert generator.tokens == plain_greedy(tiny_llama(1), 12)
 
 
 @pytest.mark.allow_log("round 1 failed")
