@@ -82,7 +82,7 @@ def exclude_top_choices(scores: mx.array, settings: SamplerSettings, coins: mx.a
     if coins is None:
         raise ValueError("XTC needs a coin per position, drawn once and shared by the draw and the distribution")
     p = mx.softmax(scores, axis=-1)
-    eligible = p >= settings.xtc_threshold * (1 - ROUNDING)
+    eligible = (p > 0) & (p >= settings.xtc_threshold * (1 - ROUNDING))  # what is ruled out is no choice, at 0 either
     least = mx.min(mx.where(eligible, p, mx.inf), axis=-1, keepdims=True)
     coins = coins if isinstance(coins, mx.array) else mx.array(coins)
     acts = mx.expand_dims(coins < settings.xtc_probability, -1)

@@ -196,6 +196,13 @@ def test_xtc_drops_nothing_without_a_second_choice() -> None:
     assert np.isfinite(np.array(out)).all()
 
 
+def test_xtc_at_threshold_0_keeps_the_least_likely_of_what_can_be_drawn() -> None:
+    settings = SamplerSettings(temperature=1.0, xtc_probability=1.0, xtc_threshold=0.0)
+    for weights, kept in (([0.0, 1.0], {1}), ([0.0, 0.6, 0.0, 0.4], {3}), ([0.5, 0.3, 0.2], {2})):
+        row = preprocess_logits(mx.log(mx.array([weights])), settings, None, None, mx.array([0.0]))
+        assert set(np.flatnonzero(np.isfinite(np.array(row)[0])).tolist()) == kept
+
+
 def test_xtc_needs_its_coin_and_is_off_for_a_greedy_sampler() -> None:
     with pytest.raises(ValueError, match="coin"):
         preprocess_logits(mx.array([LOGITS]), SamplerSettings(**XTC))
