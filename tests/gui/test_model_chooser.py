@@ -83,7 +83,8 @@ def test_the_bundled_pair_is_told_and_lets_through(open_chooser: Opener) -> None
 
 
 def test_nothing_gets_through_before_it_was_looked_at(qtbot: QtBot, open_chooser: Opener) -> None:
-    dialog = open_chooser("bundled", "bundled")
+    dialog = open_chooser("bundled", drafter="self")
+    assert dialog.ok.isEnabled()
     dialog.target.where.setText("/nowhere")
     assert not dialog.ok.isEnabled(), "what stood there before is no answer"
     settle(qtbot, dialog)
