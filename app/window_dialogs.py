@@ -17,13 +17,16 @@ from app.dialogs.note_editor import NoteEditor
 from app.dialogs.prompt_editor import PromptEditor
 from app.dialogs.shortcut_sheet import ShortcutSheet
 from app.messages import MessageLog
-from app.model_choice import Chosen, from_plain, to_plain
+from app.model_choice import TOY, Chosen, drafts_without_model, from_plain, to_plain
 from app.session import Session
 from app.settings_store import SettingsStore
 from app.side_thread import SideThread
+from app.worker import BUNDLED
 
 _SHEETS = ("note", "models", "prompt", "go", "about")
 """These belong to the window alone; the others may stand beside it."""
+_OF_A_LONE_TARGET = "requantized:4"
+"""The drafter that is proposed for a model that was dropped alone."""
 _AGAIN = QMessageBox.ButtonRole.ActionRole
 
 
@@ -106,8 +109,12 @@ class WindowDialogs(QObject):
         self._choose(self._controls.chosen)
 
     def choose_target(self, path: Path) -> None:
-        """The chooser with this folder or file as the target."""
-        self._choose(replace(self._controls.chosen, target=str(path)))
+        """The chooser with this folder or file as the target; the bundled draft model would fit none but its own."""
+        chosen = replace(self._controls.chosen, target=str(path))
+        if chosen.draft in (BUNDLED, TOY):
+            own = self._session.settings.drafter
+            chosen = replace(chosen, draft=None, drafter=own if drafts_without_model(own) else _OF_A_LONE_TARGET)
+        self._choose(chosen)
 
     def _choose(self, chosen: Chosen) -> None:
         backend = self._session.backend

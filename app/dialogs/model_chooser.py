@@ -447,6 +447,10 @@ class ModelChooser(QDialog):
             elif target.vocab_size != draft.vocab_size and target.vocab_size and draft.vocab_size:
                 width = f"{target.vocab_size:,} and {draft.vocab_size:,}"
                 found.append((GOOD, f"Their logits are {width} wide: what lies behind the tokenizer is never drawn."))
+            ours, theirs = target.context_length, draft.context_length
+            if ours is not None and theirs is not None and theirs < ours:
+                words = f"The draft model's context, {theirs:,} tokens, is shorter than the target's, {ours:,}"
+                found.append((CARE, f"{words}: past it the target decodes alone."))
         return found
 
 

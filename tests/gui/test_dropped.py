@@ -138,6 +138,7 @@ def test_a_models_folder_fills_the_chooser(open_window: Opener, tmp_path: Path) 
     assert isinstance(dialog, ModelChooser)
     assert dialog.isVisible()
     assert dialog.target.where.text() == str(tmp_path)
+    assert dialog.drafter.text() == "requantized:4", "the bundled draft model would not fit"
     assert window.session.worker.state == "idle", "nothing is loaded before it is confirmed"
 
 

@@ -32,6 +32,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {
         "target": write_folder(folder / "target", num_hidden_layers=4),
         "draft": write_folder(folder / "draft", vocab_size=300),
+        "short": write_folder(folder / "short", max_position_embeddings=100),
         "other": write_folder(folder / "other", byte_level_tokenizer((" lead", " thy"))),
         "gguf": write_model(folder / "packed.gguf", KINDS["llama"], "Q4_1"),
         "old": write_model(folder / "old.gguf", KINDS["llama"], "Q5_0"),
@@ -140,6 +141,10 @@ def test_padded_logits_are_none_of_it(open_chooser: Opener, models: dict[str, Pa
     dialog = open_chooser(models["target"], models["draft"])
     assert dialog.ok.isEnabled()
     assert "and 300 wide" in dialog.said.text()
+    assert "context" not in dialog.said.text()
+    short = open_chooser(models["target"], models["short"])
+    assert "context, 100 tokens, is shorter than the target's, 512" in short.said.text()
+    assert short.ok.isEnabled()
     itself = open_chooser(models["target"], models["target"])
     assert "the same model" in itself.said.text()
 
