@@ -10,11 +10,11 @@ from PySide6.QtCore import QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QComboBox, QWidget
 
 from app import theme
+from app.dropped import MODEL_FILE
 from app.fields import ChoiceField
 from app.format import count, millions, visible_string
 from app.worker import BUNDLED, PairSummary
 from engine.drafter_kinds import DrafterError, parse_drafter
-from engine.model_files import GGUF_SUFFIX
 from engine.rounds import ModelInfo
 from engine.settings import Settings
 
@@ -73,7 +73,7 @@ def short_name(key: str) -> str:
     """A model by its key, without the folders before it."""
     if key in (BUNDLED, TOY):
         return {BUNDLED: "bundled", TOY: "6-token toy"}[key]
-    return visible_string(PurePath(key).name.removesuffix(GGUF_SUFFIX) if "/" in key[:1] or "\\" in key else key)
+    return visible_string(PurePath(key).name.removesuffix(MODEL_FILE) if "/" in key[:1] or "\\" in key else key)
 
 
 def _is_drafter(text: str) -> bool:

@@ -12,7 +12,6 @@ from PySide6.QtWidgets import QDialog, QInputDialog, QMessageBox, QWidget
 from app.controls import Controls
 from app.dialogs.help_viewer import HelpViewer
 from app.dialogs.log_view import LogView
-from app.dialogs.model_chooser import ModelChooser
 from app.dialogs.note_editor import NoteEditor
 from app.dialogs.prompt_editor import PromptEditor
 from app.dialogs.shortcut_sheet import ShortcutSheet
@@ -117,6 +116,8 @@ class WindowDialogs(QObject):
         self._choose(chosen)
 
     def _choose(self, chosen: Chosen) -> None:
+        from app.dialogs.model_chooser import ModelChooser  # brings what reads models, which the first window can spare
+
         backend = self._session.backend
         dialog = ModelChooser(
             chosen,
@@ -133,9 +134,7 @@ class WindowDialogs(QObject):
         self._store.recent_pairs = [to_plain(pair) for pair in pairs]
 
     def _on_models(self) -> None:
-        dialog = self.by_name["models"]
-        assert isinstance(dialog, ModelChooser)
-        self.models_chosen.emit(dialog.chosen())
+        self.models_chosen.emit(self.by_name["models"].chosen())  # type: ignore[attr-defined]
 
     def edit_prompt(self) -> None:
         session, pair = self._session, self._session.pair
