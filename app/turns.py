@@ -18,7 +18,8 @@ Refresh = Callable[[], bool | None]
 
 
 class _Member:
-    def __init__(self, refresh: Refresh, widget: QWidget | None) -> None:
+    def __init__(self, refresh: Refresh, widget: QWidget | None, first: bool) -> None:
+        self.first = first
         self.refresh = weakref.WeakMethod(refresh) if widget is not None else lambda: refresh
         self._widget = None if widget is None else weakref.ref(widget)
         self.stale = False
@@ -60,13 +61,15 @@ class Turns:
     def __init__(self) -> None:
         self._members: list[_Member] = []
         self._turn = 0
+        self._passed_over = False
 
-    def join(self, refresh: Refresh, widget: QWidget | None = None) -> None:
+    def join(self, refresh: Refresh, widget: QWidget | None = None, first: bool = False) -> None:
         """Take part. `widget`, the owner of `refresh`, is only weakly held; its paints belong to its turn.
 
         A `refresh` that returns False has done nothing, for want of anybody who sees it, and stays stale.
+        `first`: come before the others in `catch_up`.
         """
-        self._members.append(_Member(refresh, widget))
+        self._members.append(_Member(refresh, widget, first))
 
     def mark(self) -> None:
         """All members are stale."""
@@ -82,24 +85,52 @@ class Turns:
         """Refresh who is stale: everybody and without painting, or as many as `seconds` allow, one at least."""
         self._members = [member for member in self._members if not member.gone]
         if seconds is None:
+            self._passed_over = False
             for member in self._members:
                 if member.stale:
                     self._give(member)
             return
-        began = time.thread_time()
-        waiting = sorted((m for m in self._members if m.stale and not m.unseen), key=lambda m: m.served)
-        for at, member in enumerate(waiting):
+        waiting = [member for member in self._members if member.stale and not member.unseen]
+        self._within(seconds, sorted(waiting, key=lambda m: m.served))
+
+    @property
+    def now(self) -> int:
+        """The number of the newest turn, to be given to `catch_up` later."""
+        return self._turn
+
+    def catch_up(self, since: int, seconds: float) -> bool:
+        """Refresh who is stale and had no turn since, within a budget; True if somebody still waits for one.
+
+        Those that joined as first come first, those that nobody can see last. Where the first alone took the last
+        call's whole budget and are stale again, the others go before them for once: so nobody stands still, however
+        often all are marked.
+        """
+        self._members = [member for member in self._members if not member.gone]
+        waiting = [member for member in self._members if member.stale and member.served <= since]
+        seen = [member for member in waiting if not member.unseen]
+        rest = [member for member in seen if not member.first]
+        seen.sort(key=lambda m: (m.first if self._passed_over else not m.first, m.served))
+        before = self._turn
+        self._within(seconds, seen + [member for member in waiting if member not in seen])
+        self._passed_over = bool(rest) and all(member.served <= before for member in rest)
+        return any(member.stale and member.served <= since for member in waiting)
+
+    def _within(self, seconds: float, waiting: list[_Member]) -> None:
+        began, given = time.thread_time(), False
+        for member in waiting:
             now = time.thread_time()
             if not member.stale:
                 continue  # a refresh moved the cursor, which refreshed everybody
-            if at and now - began + member.cost > seconds:
+            if given and now - began + member.cost > seconds:
                 return
+            given = True
             self._give(member)
             widget = member.widget()
             if widget is not None:
                 # Qt would paint once the call is over, outside of the budget.
                 QCoreApplication.sendEvent(widget.window(), QEvent(QEvent.Type.UpdateRequest))
-            member.cost += SMOOTHING * (time.thread_time() - now - member.cost)
+            spent = time.thread_time() - now
+            member.cost += SMOOTHING * (spent - member.cost) if member.cost else spent
 
     def _give(self, member: _Member) -> None:
         self._turn += 1

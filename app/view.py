@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QObject, Signal, SignalInstance
+from PySide6.QtCore import QObject, QTimer, Signal, SignalInstance
 from PySide6.QtWidgets import QWidget
 
 from app.turns import Refresh, Turns
 from engine.recording import RecordedRun
 from engine.rounds import Round
+
+FIRST = ("timeline", "rounds-table", "round-detail")
+"""Object names of the panels that say which round it is: they come first while the cursor is dragged about."""
+
+PASS_BUDGET = 0.008
+"""Seconds of refreshing and painting between two looks at what the person does."""
 
 
 class View(QObject):
@@ -18,7 +24,8 @@ class View(QObject):
     Signals: `run_changed` (another run, or none, is shown); `advanced` (rounds were added, or the run ended: at
     most once a frame); `cursor_moved` (round, position or live changed, also by following the tail); `changed` (once
     after any of them: for what shows the whole state anew whichever it was). What costs more than a label doesn't
-    listen but joins, see `join`: while rounds stream in, it and `changed` come in turn, a few a frame.
+    listen but joins, see `join`: while rounds stream in, or the cursor is dragged about, it and `changed` come in turn,
+    a few a frame.
     `moves`: how often the cursor was moved, by hand or by following the tail. `reference`: a run to lay over the one
     shown, with words for how it differs; another run that is shown drops it.
     """
@@ -40,14 +47,19 @@ class View(QObject):
         """Whether signals are just told, after which those that joined are called."""
         self._turns = Turns()
         self._turns.join(self.changed.emit)
+        self._since = 0
+        self._next_pass = QTimer(self)
+        self._next_pass.setSingleShot(True)
+        self._next_pass.setInterval(0)
+        self._next_pass.timeout.connect(self._pass)
 
     def join(self, panel: QWidget, refresh: Refresh) -> None:
-        """Have a panel's method called after every change: at once, or in its turn while rounds stream in.
+        """Have a panel's method called after every change: at once, or in its turn while changes stream in.
 
         It must bring the panel up to date whatever has changed, any number of rounds included. Until then the panel
         may have to paint: from what it knew, not from the view. A panel that is shown refreshes by itself.
         """
-        self._turns.join(refresh, panel)
+        self._turns.join(refresh, panel, panel.objectName() in FIRST)
 
     @property
     def behind(self) -> bool:
@@ -56,7 +68,23 @@ class View(QObject):
 
     def serve(self, seconds: float | None = None) -> None:
         """Refresh panels that wait: for about so many seconds, None: all of them."""
+        if seconds is None:
+            self._next_pass.stop()
         self._turns.serve(seconds)
+
+    def catch_up(self) -> None:
+        """Refresh panels that wait in the event loop's next passes, a few in each, until each has had its turn."""
+        self._since = self._turns.now
+        self._next_pass.start()
+
+    def _pass(self) -> None:
+        try:
+            left = self._turns.catch_up(self._since, PASS_BUDGET)
+        except BaseException:
+            self._next_pass.start()  # one panel's fault is told, and keeps no other from its turn
+            raise
+        if left:
+            self._next_pass.start()
 
     @property
     def round(self) -> Round | None:
@@ -98,17 +126,30 @@ class View(QObject):
             self.telling = False
         self._turns.mark()
         if seconds != 0:
-            self._turns.serve(seconds)
+            self.serve(seconds)
 
     def select(self, round_index: int, position: int | None = None) -> None:
         """Put the cursor on a round and position (None: the decisive one); the tail is no longer followed."""
+        if self._put(round_index, position):
+            self._tell((self.cursor_moved,))
+
+    def scrub(self, round_index: int, position: int | None = None) -> None:
+        """As `select`, where the next move may follow at once, as in a drag: panels come in turn, the round's first.
+
+        They show the newest place by then; places that were left before a panel's turn it never shows.
+        """
+        if self._put(round_index, position):
+            self._tell((self.cursor_moved,), 0.0)
+            self.catch_up()
+
+    def _put(self, round_index: int, position: int | None) -> bool:
         if self.run is None or not 0 <= round_index < len(self.run):
-            return
+            return False
         self.live = False
         self.round_index = round_index
         self.position = self._valid(position)
         self.moves += 1
-        self._tell((self.cursor_moved,))
+        return True
 
     def mark(self, index: int, note: str | None) -> None:
         """Mark a round of the run shown with a note, which may be empty; None takes the mark away."""
@@ -123,24 +164,25 @@ class View(QObject):
         self.moves += 1
         self._tell((self.cursor_moved,))
 
-    def step_round(self, by: int) -> None:
-        """Move by rounds, within the run."""
+    def step_round(self, by: int, scrub: bool = False) -> None:
+        """Move by rounds, within the run; `scrub`: as a key does that is held down."""
         if self.run is not None and len(self.run):
-            self.select(min(max(self.round_index + by, 0), len(self.run) - 1))
+            move = self.scrub if scrub else self.select
+            move(min(max(self.round_index + by, 0), len(self.run) - 1))
 
-    def step_position(self, by: int) -> None:
-        """Move by positions, on into the next or previous round at an end."""
+    def step_position(self, by: int, scrub: bool = False) -> None:
+        """Move by positions, on into the next or previous round at an end; `scrub` as in `step_round`."""
         record = self.round
         if record is None or self.run is None:
             return
-        wanted = self.position + by
+        wanted, move = self.position + by, self.scrub if scrub else self.select
         if 0 <= wanted <= self.last_position(record):
-            self.select(self.round_index, wanted)
+            move(self.round_index, wanted)
         elif wanted < 0 and self.round_index > 0:
             previous = self.round_index - 1
-            self.select(previous, self.last_position(self.run[previous]))
+            move(previous, self.last_position(self.run[previous]))
         elif wanted > 0 and self.round_index + 1 < len(self.run):
-            self.select(self.round_index + 1, 0)
+            move(self.round_index + 1, 0)
 
     def _pin_to_tail(self) -> bool:
         last = len(self.run) - 1 if self.run is not None else -1

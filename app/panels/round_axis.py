@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -74,9 +75,17 @@ class AxisMap:
         low, high = self.visible()
         if self.cell >= 1 or low >= high:
             return np.arange(low, high)
-        # A column's rounds are those whose left edge falls into it.
-        pixels = np.floor((np.arange(low, high) - self.first) * self.cell)
-        return low + np.flatnonzero(np.diff(pixels, prepend=-np.inf))
+        # A column's rounds are those whose left edge falls into it. Looked for from the columns: rounds may be many.
+        columns = np.arange(self._column(low), self._column(high - 1) + 1)
+        found = np.ceil(self.first + columns / self.cell).astype(np.int64)
+        # Division and multiplication may round to either side of a round.
+        found -= self._column(found - 1) >= columns
+        found += self._column(found) < columns
+        return np.unique(np.clip(found, low, high - 1))
+
+    def _column(self, rounds: Any) -> Any:
+        """The pixel column, counted from `left`, into which the left edge of a round, or of each, falls."""
+        return np.floor((rounds - self.first) * self.cell)
 
     def ticks(self) -> list[int]:
         """Round numbers to label: round multiples, far enough apart to be read."""
@@ -184,11 +193,17 @@ class RoundAxis(QObject):
             self.zoom(mapping.first + (x - mapping.left) / mapping.cell, 0.8 ** (delta.y() / 120))
         event.accept()
 
-    def pick(self, x: float, width: int) -> None:
-        """Put the cursor on the round at a pixel."""
-        index = self.map(width).round_at(x)
+    def pick(self, x: float, width: int, scrub: bool = False) -> None:
+        """Put the cursor on the round at a pixel; `scrub`: the pointer is dragged there, over an end also, and on."""
+        mapping = self.map(width)
+        index = mapping.round_at(x)
+        beyond = max(x - mapping.right, 0) - max(mapping.left - x, 0)
+        if index is not None and scrub and beyond:
+            # The rounds follow the cursor, see `_keep_cursor`.
+            by = math.copysign(max(abs(beyond) / mapping.cell, 1), beyond)
+            index = min(max(index + round(by), 0), mapping.total - 1)
         if index is not None and (index != self._view.round_index or self._view.live):
-            self._view.select(index)
+            (self._view.scrub if scrub else self._view.select)(index)
 
     def _show(self, first: float, span: float) -> None:
         total = len(self._view.run) if self._view.run is not None else 0

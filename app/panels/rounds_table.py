@@ -21,6 +21,7 @@ from PySide6.QtGui import (
     QGuiApplication,
     QKeyEvent,
     QKeySequence,
+    QMouseEvent,
     QMoveEvent,
     QPainter,
     QPaintEvent,
@@ -79,6 +80,8 @@ class _Table(QTableView):
         self._pictures: dict[int, QPixmap] = {}
         self._drawn_for: tuple[Cells, float] = ((), 0.0)
         self.sentence = EMPTY
+        self.scrubs = False
+        """Whether rows go by under a key held down or a dragged pointer."""
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
@@ -91,6 +94,16 @@ class _Table(QTableView):
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.resized.emit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        self.scrubs = event.isAutoRepeat()
+        super().keyPressEvent(event)
+        self.scrubs = False
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:
+        self.scrubs = True
+        super().mouseMoveEvent(event)
+        self.scrubs = False
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         """Without a current row Qt would choose the first one; nobody has."""
@@ -436,7 +449,8 @@ class RoundsTablePanel(QWidget):
 
     def _on_current_row(self, current: Index, previous: Index) -> None:
         if current.isValid() and self.model.number(current.row()) != self._view.round_index:
-            self._view.select(self.model.number(current.row()))
+            move = self._view.scrub if self.table.scrubs else self._view.select
+            move(self.model.number(current.row()))
 
     def _on_user_scroll(self) -> None:
         """Scrolling away from the tail of a run that goes on lets go of it, as a click does."""

@@ -245,21 +245,16 @@ class TimelinePanel(QWidget):
         self._refresh()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        self._scrub(event)
+        self._pick(event, scrub=False)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self._scrub(event)
+        self._pick(event, scrub=True)
 
-    def _scrub(self, event: QMouseEvent) -> None:
+    def _pick(self, event: QMouseEvent, scrub: bool) -> None:
         x = event.position().x()
         if not event.buttons() & Qt.MouseButton.LeftButton or x < self._axis.gutter:
             return
-        axis = self._axis.map(self.width())
-        beyond = max(x - axis.right, 0) - max(axis.left - x, 0)
-        if beyond:
-            # Dragged over an end of what is zoomed into: the rounds follow.
-            self._axis.scroll(beyond / axis.cell)
-        self._axis.pick(x, self.width())
+        self._axis.pick(x, self.width(), scrub)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         self._axis.wheel(event, event.position().x(), self.width())
@@ -268,7 +263,7 @@ class TimelinePanel(QWidget):
         key, span = event.key(), self._axis.map(self.width()).span
         about = self._view.round_index + 0.5
         if key in (Qt.Key.Key_Left, Qt.Key.Key_Right):
-            self._view.step_round(1 if key == Qt.Key.Key_Right else -1)
+            self._view.step_round(1 if key == Qt.Key.Key_Right else -1, event.isAutoRepeat())
         elif key in (Qt.Key.Key_Plus, Qt.Key.Key_Equal):
             self._axis.zoom(about, ZOOM)
         elif key == Qt.Key.Key_Minus:
@@ -276,7 +271,7 @@ class TimelinePanel(QWidget):
         elif key == Qt.Key.Key_0:
             self._axis.show_all()
         elif key in (Qt.Key.Key_PageUp, Qt.Key.Key_PageDown):
-            self._view.step_round(round(span if key == Qt.Key.Key_PageDown else -span))
+            self._view.step_round(round(span if key == Qt.Key.Key_PageDown else -span), event.isAutoRepeat())
         elif key == Qt.Key.Key_Home:
             self._view.select(0)
         elif key == Qt.Key.Key_End:

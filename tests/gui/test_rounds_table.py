@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from fakes import FakeRounds, fake_header, fake_run
 from PySide6.QtCore import QItemSelectionModel, QPoint
-from PySide6.QtGui import QGuiApplication, QImage, Qt
-from PySide6.QtWidgets import QDockWidget, QMainWindow
+from PySide6.QtGui import QGuiApplication, QImage, QKeyEvent, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QDockWidget, QMainWindow
 
 from app.format import probability
 from app.panels.round_axis import RoundAxis
@@ -119,6 +120,25 @@ def test_a_click_elsewhere_moves_the_row_without_a_loop(qtbot, panel: RoundsTabl
     assert moves == [3]
     assert view.position == 1
     assert panel.selected_rows() == [3]
+
+
+def test_rows_that_go_by_are_scrubbed_over(qtbot, panel: RoundsTablePanel, view: View) -> None:
+    view.show_run(fake_run(30))
+    view.select(4)
+    for held in (False, True, False):
+        here = view.round_index
+        event = QKeyEvent(QKeyEvent.Type.KeyPress, Qt.Key.Key_Down, Qt.KeyboardModifier(0), "", held)
+        QApplication.sendEvent(panel.table, event)
+        assert (view.round_index, view.behind) == (here + 1, held)
+        assert panel.table.currentIndex().row() == here + 1
+    row = panel.table.visualRect(panel.model.index(5, 1)).center()
+    QTest.mousePress(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=row)
+    assert (view.round_index, view.behind) == (5, False)
+    QTest.mouseMove(panel.table.viewport(), row + QPoint(0, panel.table.rowHeight(0)))
+    assert (view.round_index, view.behind) == (6, True)
+    qtbot.waitUntil(lambda: not view.behind)
+    assert panel.delegate.cursor_row == 6
+    QTest.mouseRelease(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=row)
 
 
 @pytest.mark.parametrize(("width", "wanted"), [(320, "last sum_min"), (900, "last sum_min outcome text drift time")])

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from fakes import FakeRounds, fake_header, fake_run
 from PySide6.QtCore import QPoint, QPointF
-from PySide6.QtGui import QColor, QImage, Qt, QWheelEvent
+from PySide6.QtGui import QColor, QImage, QKeyEvent, Qt, QWheelEvent
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from app.breakpoint_list import BreakpointList
 from app.panels.round_axis import AxisMap, RoundAxis
@@ -190,20 +191,56 @@ def test_dragging_scrubs_and_goes_on_over_the_end(qtbot, panel: TimelinePanel, v
     button, place = Qt.MouseButton.LeftButton, QPoint(int(axis.centre(600)), 20)
     QTest.mousePress(panel, button, pos=place)
     assert view.round_index == axis.round_at(place.x())
+    assert not view.behind, "a click is served at once"
     QTest.mouseMove(panel, QPoint(int(axis.centre(2000)), 20))
     assert abs(view.round_index - 2000) <= 3
     assert not view.live
+    assert view.behind, "a drag isn't held up by the panels"
+    qtbot.waitUntil(lambda: not view.behind)
     QTest.mouseRelease(panel, button, pos=place)
     shared.zoom(100, 0.01)
     first = shared.map(panel.width()).first
     QTest.mousePress(panel, button, pos=QPoint(panel.width() // 2, 20))
+    told: list[bool] = []
+    shared.changed.connect(lambda: told.append(view.telling))
     QTest.mouseMove(panel, QPoint(panel.width() - 1, 20))
     assert shared.map(panel.width()).first > first
+    first = shared.map(panel.width()).first
+    QTest.mouseMove(panel, QPoint(shared.gutter + 1, 20))
+    QTest.mouseMove(panel, QPoint(shared.gutter, 20))
+    assert view.round_index == shared.map(panel.width()).first < first - 1
+    assert set(told) == {True}, "the panels follow the cursor, not the axis"
     QTest.mouseRelease(panel, button)
+    view.serve()
     QTest.mousePress(panel, button, pos=QPoint(shared.gutter - 5, 20))
     before = view.round_index
     assert view.round_index == before, "the legend chooses nothing"
     QTest.mouseRelease(panel, button)
+
+
+def test_a_key_that_is_held_down_scrubs(qtbot, panel: TimelinePanel, view: View) -> None:
+    view.show_run(fake_run(20, distributions=False))
+    view.select(10)
+    for key, wanted in ((Qt.Key.Key_Left, 9), (Qt.Key.Key_Right, 10), (Qt.Key.Key_PageUp, 0)):
+        for held in (False, True):
+            view.select(10 if key != Qt.Key.Key_Right else 9)
+            QApplication.sendEvent(panel, QKeyEvent(QKeyEvent.Type.KeyPress, key, Qt.KeyboardModifier(0), "", held))
+            assert (view.round_index, view.behind) == (wanted, held)
+    view.serve()
+
+
+@pytest.mark.parametrize("total", [700, 40_001])
+def test_a_column_begins_with_the_first_round_whose_edge_falls_into_it(total: int) -> None:
+    """Whatever the rounding: by the columns, as it is done, or by the rounds, as it is meant."""
+    random = np.random.default_rng(total)
+    cells = [*random.uniform(0.01, 1, 20), 0.1, 0.25, 1 / 3, *(1 / random.integers(2, 200, 20)), *[0.3, 0.7, 0.9] * 10]
+    for at, cell in enumerate(cells):
+        first = (0.0, random.uniform(0, total - 1), random.integers(total // 2))[at % 3]
+        axis = AxisMap(300, 1400, float(first), min(1100 / cell, total - first), float(cell), total)
+        low, high = axis.visible()
+        columns = np.floor((np.arange(low, high) - axis.first) * axis.cell)
+        wanted = low + np.flatnonzero(np.diff(columns, prepend=-np.inf))
+        assert np.array_equal(axis.bucket_starts(), wanted), axis
 
 
 def test_keys_and_wheel(qtbot, panel: TimelinePanel, view: View) -> None:

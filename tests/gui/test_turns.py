@@ -9,6 +9,7 @@ from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app import turns as module
+from app import view as view_module
 from app.panels.round_detail import RoundDetailPanel
 from app.panels.rounds_table import RoundsTablePanel
 from app.turns import Turns
@@ -123,6 +124,47 @@ def test_nobody_unseen_takes_part_in_a_budget(turns: Turns, panels: list[Seen], 
     assert notes[-2:] == ["a", "b"]
 
 
+def seen_order(notes: list[str]) -> str:
+    order = "".join(note for note in notes if "paints" not in note)
+    notes.clear()
+    return order
+
+
+def test_catching_up_serves_the_first_first_and_nobody_twice(panels: list[Seen], notes: list[str]) -> None:
+    turns = Turns()
+    for panel in panels:
+        turns.join(panel.refresh, panel, first=panel.objectName() == "c")
+    turns.mark()
+    since = turns.now
+    assert turns.catch_up(since, 0.0)
+    assert notes == ["c", "c paints"]
+    turns.mark()
+    assert turns.catch_up(since, 0.0), "c is stale again, but had its turn"
+    assert not turns.catch_up(since, 0.0)
+    assert seen_order(notes) == "cab"
+    assert not turns.catch_up(since, 60.0)
+    assert notes == []
+    panels[1].hide()
+    turns.mark()
+    assert not turns.catch_up(turns.now, 60.0)
+    assert seen_order(notes) == "cab", "who isn't seen comes last"
+    assert not any(member.stale for member in turns._members)
+
+
+def test_nobody_stands_still_however_often_all_are_marked(panels: list[Seen], notes: list[str]) -> None:
+    turns = Turns()
+    for panel in panels:
+        turns.join(panel.refresh, panel, first=panel.objectName() == "c")
+    for _ in range(5):
+        turns.mark()
+        turns.catch_up(turns.now, 0.0)
+    assert seen_order(notes) == "cacbc"
+    turns.serve()
+    turns.mark()
+    turns.catch_up(turns.now, 0.0)
+    assert seen_order(notes) == "abc", "all were served in between: it begins anew"
+
+
 def test_who_is_gone_is_forgotten(turns: Turns, notes: list[str]) -> None:
     fourth = Seen("d", notes)
     turns.join(fourth.refresh, fourth)
@@ -177,6 +219,68 @@ def test_the_view_is_told_at_once_and_the_panels_in_turn(view: View, panels: lis
     view.select(2)
     assert notes == ["moved", "changed", "a", "b", "c"], "by hand all of them, whoever's turn it was"
     assert not view.behind
+
+
+def test_a_scrub_comes_to_the_panels_in_later_passes_of_the_event_loop(
+    qtbot, view: View, panels: list[Seen], notes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view_module, "PASS_BUDGET", 0.0)
+    panels[2].setObjectName("round-detail")
+    seen: list[int] = []
+    view.changed.connect(lambda: seen.append(view.round_index))
+    for panel in panels:
+        view.join(panel, panel.refresh)
+    view.show_run(fake_run(9))
+    for index in (3, 5, 4):
+        notes.clear(), seen.clear()
+        view.scrub(index)
+        assert (view.round_index, view.live, notes, seen) == (index, False, [], [])
+    assert view._next_pass.isActive()
+    view._next_pass.timeout.emit()
+    assert [note for note in notes if "paints" not in note] == ["round-detail"], "one a pass, the round's first"
+    view.scrub(6)
+    qtbot.waitUntil(lambda: not view._next_pass.isActive())
+    assert not view.behind
+    refreshed = [note for note in notes if "paints" not in note]
+    assert sorted(refreshed) == ["a", "b", "round-detail", "round-detail"]
+    assert seen == [6], "places that were left by then aren't shown"
+    view.scrub(99)
+    assert not view._next_pass.isActive()
+
+
+def test_a_selection_serves_at_once_what_a_scrub_has_left(view: View, panels: list[Seen], notes: list[str]) -> None:
+    for panel in panels:
+        view.join(panel, panel.refresh)
+    view.show_run(fake_run(9))
+    view.scrub(3)
+    notes.clear()
+    view.select(4)
+    assert notes == ["a", "b", "c"]
+    assert not view._next_pass.isActive()
+    view.step_round(1, scrub=True)
+    assert (view.round_index, view._next_pass.isActive()) == (5, True)
+    view.step_round(1)
+    assert (view.round_index, view._next_pass.isActive()) == (6, False)
+    view.step_position(1, scrub=True)
+    assert view._next_pass.isActive()
+    view.serve()
+    assert not view._next_pass.isActive()
+
+
+def test_a_panel_that_fails_keeps_no_other_from_its_turn(qtbot, view: View, panels: list[Seen], notes) -> None:
+    def fail() -> None:
+        raise ValueError("no such round")
+
+    panels[0].refresh = fail  # type: ignore[method-assign]
+    view.show_run(fake_run(9))
+    view._turns.join(fail)
+    for panel in panels[1:]:
+        view.join(panel, panel.refresh)
+    with qtbot.captureExceptions() as caught:
+        view.scrub(3)
+        qtbot.waitUntil(lambda: not view._next_pass.isActive())
+    assert [str(error[1]) for error in caught] == ["no such round"]
+    assert seen_order(notes) == "bc"
 
 
 def test_a_round_detail_that_is_behind_shows_and_chooses_its_own_round(qtbot, view: View) -> None:
