@@ -94,7 +94,7 @@ def what_if(
 
     `temperature_ratio`: new temperature over old, for p; `draft_ratio` for q, None: the same. The draft stays what it
     was. Raises SettingsError for a rule that can't be tried here, a u outside [0, 1), a ratio that is no number above
-    0 or one for a greedy target, or a record without distributions or without the draft in them.
+    0 or one for a greedy target, or a record without distributions, without the draft in them, or with damaged ones.
     """
     rule = _usual(record.rule) if rule is None else rule
     ratios = (temperature_ratio, temperature_ratio if draft_ratio is None else draft_ratio)
@@ -117,6 +117,8 @@ def what_if(
         raise SettingsError("the draft isn't among the tokens that were kept")
     p, rest_p = _tempered(seen.p, ratios[0], _rest(seen, seen.p))
     q, rest_q = (None, 0.0) if seen.q is None else _tempered(seen.q, ratios[1], _rest(seen, seen.q))
+    if not all(np.isfinite(values).all() for values in (p, q) if values is not None):
+        raise SettingsError("the probabilities kept at this position are damaged")
     if RULE_TABLE[rule].needs_q and q is None:
         raise SettingsError(f"{rule}: the drafter reported no q")
     u = draft.u if u is None else u
@@ -234,8 +236,8 @@ def _tempered(values: Floats, ratio: float, rest: float) -> tuple[Floats, float]
     every = np.append(values.astype(np.float64), rest)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(every) / ratio
-    weights = np.exp(logs - logs.max())
-    weights /= weights.sum()
+        weights = np.exp(logs - logs.max())
+        weights /= weights.sum()
     return weights[:-1].astype(np.float32), float(weights[-1])
 
 

@@ -256,3 +256,14 @@ def test_a_whole_vocabulary_leaves_no_rest_however_float32_adds_up() -> None:
     part = dataclasses.replace(short, vocab_size=7)
     again = what_if(dataclasses.replace(record, distributions=(part,) * 5), 0, rule="resample-from-p")
     assert again.rest == pytest.approx(1e-4, rel=0.01)
+
+
+@pytest.mark.parametrize(("value", "ratio"), [(np.nan, 1.0), (np.inf, 1.0), (0.0, 0.5)])
+def test_damaged_probabilities_are_refused(value: float, ratio: float) -> None:
+    record = rounds_of()[0]
+    seen = record.distributions[0]
+    for name in ("p", "q"):
+        bad = dataclasses.replace(seen, **{name: np.full_like(seen.p, value)})
+        made = dataclasses.replace(record, distributions=(bad,) * 5)
+        with pytest.raises(SettingsError, match="damaged"):
+            what_if(made, 0, u=0.5, temperature_ratio=ratio)
