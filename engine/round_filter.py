@@ -175,7 +175,8 @@ def _with_token(run: RecordedRun, where: slice, token: int) -> Mask:
 
 def _with_text(run: RecordedRun, where: slice, text: str) -> Mask:
     """Which rounds' emitted text contains `text`, whatever tokens it is cut into."""
-    vocabulary, wanted = run.header.vocabulary, text.encode()
+    # Half of a surrogate pair, such as a text box may give, is in no text.
+    vocabulary, wanted = run.header.vocabulary, text.encode(errors="surrogatepass")
     firsts, counts = run.column("first_token")[where], run.column("emitted")[where]
 
     def piece(token: int) -> bytes:

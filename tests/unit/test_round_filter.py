@@ -95,3 +95,8 @@ def test_every_number_of_a_filter_is_there(run: RecordedRun) -> None:
         assert parse(f"{name}>=-1e9").matches(run).size > 0
     assert len(OUTCOMES) == len(set(OUTCOMES))
     assert parse(r'text:"\""').matches(run).size == 0
+
+
+def test_half_of_a_surrogate_pair_is_in_no_text(run: RecordedRun) -> None:
+    assert parse("text:\ud83d").matches(run).size == 0
+    assert parse("-text:\ud83d").matches(run).size == len(run)
