@@ -113,7 +113,9 @@ class Exports(QObject):
         job.over.connect(self._on_over)
 
     def _why_not(self, path: Path) -> str | None:
-        """A recording that is in use must not be written over, whatever was answered."""
+        """What must not be written over, whatever was answered: a recording in use, a device, a pipe."""
+        if path.exists() and not path.is_file() and not path.is_dir():
+            return f"{path} is no plain file: choose another name"  # a pipe that nobody reads would hold up the end
         recorder = self._session.recorder
         used = [opened.path for opened in self._session.opened]
         used += [recorder.writer.path] if recorder is not None and recorder.writer is not None else []

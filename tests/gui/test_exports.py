@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import threading
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
@@ -214,6 +215,15 @@ def test_a_recording_in_use_is_never_written_over(qtbot, open_window: Opener, tm
     text = failure(qtbot, window, wanted("csv"), tmp_path / "a.csv")
     assert text.startswith("The export failed:")
     assert not (tmp_path / "a.csv").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_that_nobody_reads_does_not_hold_up_the_end(qtbot, open_window: Opener, tmp_path: Path) -> None:
+    window = open_window(Script())
+    window.session.open_recording(recorded_file(tmp_path / f"a{SUFFIX}"))
+    os.mkfifo(tmp_path / "pipe")
+    assert "is no plain file" in failure(qtbot, window, wanted("csv"), tmp_path / "pipe")
+    assert not window.exports.jobs
 
 
 def test_an_opened_run_is_exported_under_its_number(qtbot, open_window: Opener, tmp_path: Path) -> None:
