@@ -94,7 +94,7 @@ class Recorder(QObject):
         """Nothing could be recorded so far: enter every run into a new file."""
         before = path.with_name(f"{path.name}.before")
         try:
-            if path.with_name(f"{path.name}-wal").exists():
+            if any(path.with_name(path.name + end).exists() for end in ("-wal", "-journal")):
                 raise SessionFileError(f"{path} is being recorded into by another program: choose another name")
             if replaced := path.is_file():
                 os.replace(path, before)

@@ -26,7 +26,8 @@ class FileMarks:
     def __init__(self, path: Path, refused: str = "") -> None:
         self.path = path
         self.on_refused: Callable[[str], None] = lambda why: None
-        self._file, self._refused = os.stat(path), refused
+        self.file, self._refused = os.stat(path), refused
+        """What the path led to then."""
         self._jobs: queue.SimpleQueue[tuple[int, int, str | None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._said = ""
@@ -52,7 +53,7 @@ class FileMarks:
         while (job := self._jobs.get()) is not None:
             why = ""
             try:
-                mark_in_file(self.path, self._file, *job)
+                mark_in_file(self.path, self.file, *job)
             except (sqlite3.Error, OSError, SessionFileError) as error:
                 why = words_for(error, self.path)
             except Exception as error:  # a fault of ours must not end the thread in silence

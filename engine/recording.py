@@ -296,7 +296,7 @@ class Keeper:
         """An old round. Raises SessionFileError."""
         if self._reader is None or self._reader.path != self.writer.path:  # the file may have moved
             self.close()
-            self._reader = SessionReader(self.writer.path)
+            self._reader = self.writer.reader()
         return self._reader.round(self.run, number)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.filed_rounds import FiledRounds
 from engine.recording import RecordedRun
 from engine.rounds import Round
-from engine.session_file import SessionFileError, SessionReader
+from engine.session_file import SessionFileError, SessionReader, reader_of
 
 Place = tuple[Path, int]
 """A session file, and the number of a run in it."""
@@ -40,9 +40,7 @@ class RunCopy:
         copied._keeper = None
         self._read: _Rounds | None = None
         if isinstance(run._rounds, FiledRounds):
-            keeper = run._keeper
-            where = (lambda: place) if keeper is None else (lambda: (keeper.writer.path, keeper.run))
-            self._read = _Rounds(dict(run._rounds._tail), count, where, check)
+            self._read = _Rounds(dict(run._rounds._tail), count, _opener(run, place), check)
             copied._rounds = FiledRounds(self._read.round, lambda: count, count)
         else:
             copied._rounds = list(run._rounds)
@@ -53,13 +51,27 @@ class RunCopy:
             self._read.close()
 
 
+def _opener(run: RecordedRun, place: Place | None) -> Callable[[], tuple[SessionReader, int] | None]:
+    """Opens the file that holds a run, and no other of its name, and gives the run's number; None without a file."""
+    if (keeper := run._keeper) is not None:
+        return lambda: (keeper.writer.reader(), keeper.run)
+    if place is None:
+        return lambda: None
+    file = None if run._file_marks is None else run._file_marks[0].file
+    return lambda: (reader_of(place[0], file), place[1])
+
+
 class _Rounds:
     """Rounds by number: of those that were in memory, or from the file, which is opened when it is first needed."""
 
     def __init__(
-        self, tail: dict[int, Round], count: int, where: Callable[[], Place | None], check: Callable[[], None]
+        self,
+        tail: dict[int, Round],
+        count: int,
+        opened: Callable[[], tuple[SessionReader, int] | None],
+        check: Callable[[], None],
     ) -> None:
-        self._tail, self._count, self._where, self._check = tail, count, where, check
+        self._tail, self._count, self._opened, self._check = tail, count, opened, check
         self._reader: SessionReader | None = None
         self._number = 0
 
@@ -68,10 +80,10 @@ class _Rounds:
             return found
         self._check()
         if self._reader is None:
-            place = self._where()
-            if place is None:
+            opened = self._opened()
+            if opened is None:
                 raise SessionFileError(f"round {number} is in a file that isn't known")
-            self._reader, self._number = SessionReader(place[0]), place[1]
+            self._reader, self._number = opened
         return self._reader.round(self._number, number)
 
     def close(self) -> None:

@@ -151,7 +151,7 @@ class SessionWriter:
     """
 
     def __init__(self, path: Path, on_failure: Callable[[str], None] | None = None) -> None:
-        self.path = path
+        self._place: tuple[Path, os.stat_result | None] = path, None
         self.failure: str | None = None
         self._on_failure = on_failure
         self._committed: dict[int, int] = {}
@@ -166,6 +166,15 @@ class SessionWriter:
             self._thread.join()
             raise SessionFileError(found)
         self._next_run = found
+
+    @property
+    def path(self) -> Path:
+        """The file in use."""
+        return self._place[0]
+
+    def reader(self) -> SessionReader:
+        """A reader of the file in use. Raises SessionFileError, also where another file has taken its name."""
+        return reader_of(*self._place)
 
     def begin(self, header: RunHeader, parent: int | None = None, fork_round: int | None = None) -> int:
         """Enter a run; returns its id in the file."""
@@ -291,6 +300,7 @@ class SessionWriter:
             return
         try:
             file = os.stat(self.path)
+            self._place = self.path, file
             opened.put(next_run)
             while (job := self._jobs.get()) is not None:
                 if isinstance(job, _Move):
@@ -325,7 +335,7 @@ class SessionWriter:
                 self._committed = _rounds_in(connection, self._committed)  # the disk may have room again
                 job.done(None)
                 return connection, file
-            if job.path.with_name(f"{job.path.name}-wal").exists():
+            if any(job.path.with_name(job.path.name + end).exists() for end in ("-wal", "-journal")):
                 raise SessionFileError(f"{job.path} is being recorded into by another program: choose another name")
             if job.path.exists() and not job.path.is_file():
                 raise SessionFileError(f"{job.path} is no plain file: choose another name")
@@ -352,9 +362,10 @@ class SessionWriter:
             job.done(words_for(error, job.path))
             return connection, file
         connection.close()
-        self.path = job.path
+        file = os.stat(job.path)
+        self._place = job.path, file
         job.done(None)
-        return moved, os.stat(job.path)
+        return moved, file
 
     def _fail(self, error: Exception) -> None:
         gone = isinstance(error, SessionFileError)  # removed, or replaced by another
@@ -700,6 +711,19 @@ class SessionReader:
             raise SessionFileError(_reading_words(error, self.path)) from error
         except (ValueError, zlib.error, OverflowError, RecursionError, MemoryError, OSError) as error:
             raise SessionFileError(f"{self.path} is damaged: {error}") from error
+
+
+def reader_of(path: Path, file: os.stat_result | None) -> SessionReader:
+    """As SessionReader, of the very file that the path led to before (None: any); raises SessionFileError for another.
+
+    Two files may hold a run of the same number, so rounds of another would pass for this run's.
+    """
+    if file is not None:
+        try:
+            _same_file(path, file)
+        except OSError as error:
+            raise SessionFileError(words_for(error, path)) from error
+    return SessionReader(path)
 
 
 def _text(data: bytes) -> str:

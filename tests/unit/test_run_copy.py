@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,3 +107,38 @@ def test_it_can_be_told_to_stop_before_each_round_of_the_file(tmp_path: Path) ->
         copied.run[2]
     copied.close()
     opened.close()
+
+
+def test_another_file_of_the_name_is_never_read_for_it(tmp_path: Path) -> None:
+    """Both files hold a run 1, so its rounds would be taken for this run's."""
+    path, other = tmp_path / f"a{SUFFIX}", tmp_path / f"b{SUFFIX}"
+    for one, rounds in ((path, 20), (other, 30)):
+        writer, run = filed(one, rounds)
+        run.flush()
+        writer.close()
+    opened = OpenedSession(path)
+    copied = RunCopy(opened.runs[0], (path, 1))
+    other.replace(path)
+    with pytest.raises(SessionFileError, match="replaced by another file"):
+        copied.run[0]
+    assert opened.runs[0][0].index == 0, "what was opened before stays readable"
+    opened.close()
+
+
+def test_a_run_that_goes_on_is_not_read_from_another_file_either(tmp_path: Path) -> None:
+    path, other = tmp_path / f"a{SUFFIX}", tmp_path / f"b{SUFFIX}"
+    elsewhere_written, old = filed(other, 20)
+    old.flush()
+    elsewhere_written.close()
+    writer, run = filed(path, 2 * TAIL)
+    run.flush()
+    while writer.waiting:
+        time.sleep(0.001)
+    run.append(plain(2 * TAIL))  # what is committed leaves the memory
+    copied = RunCopy(run)
+    other.replace(path)
+    assert "replaced by another file" in run[0].rule_reason
+    with pytest.raises(SessionFileError, match="replaced by another file"):
+        copied.run[0]
+    run.close()
+    writer.close()
