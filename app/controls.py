@@ -423,6 +423,7 @@ class Controls(QWidget):
         if not same:
             self.set_settings(self._session.settings)
         self.refresh_models()  # the drafter may be another one
+        self._refresh_prompt_tip()
         self.edited.emit()
 
     def _on_toggle(self) -> None:
@@ -454,6 +455,8 @@ class Controls(QWidget):
         lines = ["The text to go on from"]
         if self.prompt_line.isReadOnly():
             lines.append("It has line breaks or invisible characters: change it in the editor, at the right.")
+        if self._session.chat:
+            lines.append("It goes into the target's chat template: see the editor, at the right.")
         blank = prompt_problem(self._prompt)
         if blank is not None:
             lines.append(sentence(blank))

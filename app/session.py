@@ -201,16 +201,29 @@ class Session(QObject):
             reason = self._why_no_fork()
         if action == "save" and not self.recording.runs:
             return NOTHING_RECORDED
-        if reason is None and action == "run_to_drift" and self.pair is not None and self.pair.draft is None:
-            return "There is no drafter, so nothing can drift."
+        if reason is None and action == "run_to_drift":
+            return self._why_no_drift()
         return reason
+
+    def _why_no_drift(self) -> str | None:
+        """What has no draft cache can't drift."""
+        kind = self.settings.drafter_kind.kind
+        if kind.network == "none":
+            return f"The drafter, {kind.title}, has no cache, so nothing can drift."
+        if kind.network == "draft" and self.pair is not None and self.pair.draft is None:
+            return "There is no drafter, so nothing can drift."
+        return None
 
     def _why_no_fork(self) -> str | None:
         """Only the models that recorded a run can go on with it."""
         assert self.view.run is not None
         header, pair = self.view.run.header, self.pair
-        wanted = (header.target.name, header.draft.name if header.draft is not None else None)
-        loaded = (pair.target.name, pair.draft.name if pair.draft is not None else None) if pair is not None else None
+        # A drafter that is made of the target, or has no model, comes with the settings.
+        is_of_pair = header.settings.drafter_kind.kind.network == "draft"
+        wanted = [header.target.name, header.draft.name if header.draft is not None and is_of_pair else None]
+        loaded = None
+        if pair is not None:
+            loaded = [pair.target.name, pair.draft.name if pair.draft is not None and is_of_pair else None]
         if loaded == wanted:
             return None
         names = " and ".join(name for name in wanted if name is not None)

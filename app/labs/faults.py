@@ -38,6 +38,7 @@ from app.labs.fault_words import (
     watchers_line,
     why_no_comparison,
 )
+from app.model_choice import drafts_without_model
 from app.panels.chips import colour, plain_tip
 from app.panels.help_button import HelpButton
 from app.panels.title_controls import shelve
@@ -405,17 +406,24 @@ class FaultLabPanel(QWidget):
             return "There is no session."
         if self._session.pair is None:
             return "No models are loaded."
-        if self._session.pair.draft is None:
+        try:
+            settings = self._base()[0]
+        except ValueError as error:
+            return str(error)
+        if self._session.pair.draft is None and not drafts_without_model(settings.drafter):
             return "There is no drafter."
-        return why_no_comparison(self._chosen, self._base()[0]) or self._session.can("job")
+        return why_no_comparison(self._chosen, settings) or self._session.can("job")
 
     def _base(self) -> tuple[Settings, str | list[int]]:
-        """Settings and prompt to compare with: those of the run shown, or of the next one."""
+        """Settings and prompt to compare with: those of the run shown, or of the next one.
+
+        Raises ValueError for a prompt that the chat template doesn't take.
+        """
         assert self._session is not None
         run, pair = self._run, self._session.pair
         if run is not None and pair is not None and run.header.target == pair.target:
             return run.header.settings, list(run.header.prompt_tokens)
-        return self._session.settings, self._session.prompt
+        return self._session.settings, self._session.whole_prompt()
 
     def toggle_comparison(self) -> None:
         """Play the fault and its cure, or stop doing so."""

@@ -331,6 +331,7 @@ def test_what_the_editor_was_told_reaches_the_session(open_window: Opener) -> No
     dialog.system_line.setText("Be brief.")
     dialog.accept()
     assert (window.session.chat, window.session.system) == (True, "Be brief.")
+    assert "chat template" in window.controls.prompt_line.toolTip()
     window.session.pair = None
 
 
@@ -404,3 +405,9 @@ def test_a_pair_comes_with_its_drafter_or_not_at_all(qtbot: QtBot, session: Sess
     header = session.view.run.header
     assert header.draft is not None
     assert header.draft.parameters == size
+    qtbot.waitUntil(lambda: session.state == "ready", timeout=5000)
+    origin = session.view.run
+    assert session.can("fork") is None, "the drafter comes with the settings"
+    session.fork(origin, 1, origin.header.settings)
+    qtbot.waitUntil(lambda: session.view.run is not origin and session.view.run.end is not None, timeout=20_000)
+    assert session.view.run.tokens == origin.tokens

@@ -138,6 +138,10 @@ def test_without_a_drafter_nothing_can_drift(session) -> None:
     session.pair = dataclasses.replace(session.pair, draft=None)
     assert session.can("run_to_drift") == "There is no drafter, so nothing can drift."
     assert session.can("run_to") is None
+    session.configure(settings=Settings(drafter="requantized:4"))
+    assert session.can("run_to_drift") is None, "a drafter made of the target has a cache"
+    session.configure(settings=Settings(drafter="prompt-lookup:3"))
+    assert "has no cache" in (session.can("run_to_drift") or "")
 
 
 def test_checks_in_a_pause_and_after_the_end_change_no_token(qtbot, session) -> None:
