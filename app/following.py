@@ -66,7 +66,8 @@ class _Source(QObject):
             finally:
                 growing.close()
         except SessionFileError as error:
-            self._tell(str(error))
+            if not self._stopped.is_set():  # nobody makes room any more
+                self._tell(str(error))
 
     def _follow(self, growing: GrowingRun) -> None:
         since = time.monotonic()
@@ -165,6 +166,7 @@ class Following(QObject):
             return
         until = time.perf_counter() + BUDGET
         before = len(run), len(run.content_checks), run.end
+        said = self.notices()
         over = ""
         while (found := source.next()) is not None:
             over = self._add(run, found)
@@ -174,13 +176,20 @@ class Following(QObject):
             self._grew, self._is_quiet = True, False
             self._silence.start()
             if run is self._session.view.run:
-                self._session.view.notify_advanced()
+                self._show(at_once=bool(over) or self.notices() != said)
         if over:
             self.close()
             self.said.emit(over)
         elif source.waiting:
             self._frame.start()
         self.changed.emit()
+
+    def _show(self, at_once: bool) -> None:
+        """Tell the view of new rounds. `at_once`: the banner is about to change, which lays all panels out anew."""
+        view = self._session.view
+        view.notify_advanced(None if at_once else 0.0)
+        if not at_once:
+            view.catch_up()
 
     def _add(self, run: RecordedRun, found: Growth | str) -> str:
         """Take one step in; says why nothing comes behind it, else ""."""

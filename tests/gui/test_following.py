@@ -13,6 +13,7 @@ from app import following
 from app.following import ELSEWHERE
 from app.main_window import MainWindow
 from engine import growing
+from engine.session_file import SessionFileError
 from tests.gui.windows import Opener
 from tests.unit.writing import Writing
 
@@ -60,6 +61,26 @@ def test_rounds_that_are_written_elsewhere_appear(
     qtbot.waitUntil(lambda: not followers())
     assert words(window) == ""
     assert window.following.run is None
+
+
+def test_panels_come_in_turn_but_when_the_banner_changes(
+    qtbot: QtBot, open_window: Opener, writing: Writing, tmp_path: Path
+) -> None:
+    window = open_window()
+    view, told = window.session.view, []
+    window.session.open_recording(tmp_path / "a.draftscope")
+    run, model = view.run, window.docks["rounds"].widget().model
+    view.advanced.connect(lambda: told.append((len(run), [])))
+    window.following.changed.connect(lambda: told[-1][1].append(view.behind) if told else None)
+    for rounds, behind in ((6, False), (7, True), (8, True)):
+        writing.go_on(1)
+        qtbot.waitUntil(lambda wanted=rounds: len(run) == wanted)
+        assert told[-1] == (rounds, [behind])
+        qtbot.waitUntil(lambda: not view.behind)
+        assert model.rowCount() == rounds
+    writing.finish()
+    qtbot.waitUntil(lambda: run.end is not None)
+    assert told[-1][1][0] is False
 
 
 def test_rounds_are_read_off_the_windows_thread_and_taken_in_by_steps(
@@ -141,3 +162,40 @@ def test_a_recording_that_has_ended_is_not_followed(open_window: Opener, writing
     window.session.open_recording(tmp_path / "a.draftscope")
     assert not followers()
     assert words(window) == ""
+
+
+def test_what_goes_wrong_while_it_is_closed_does_not_hold_the_window_up(
+    qtbot: QtBot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken_away = threading.Event()
+
+    class Taken:
+        """Gives more than there is room for, then finds that its file is gone."""
+
+        def __init__(self, *where: object) -> None:
+            self._steps = 0
+
+        def changed(self) -> bool:
+            return True
+
+        def read(self) -> growing.Growth:
+            self._steps += 1
+            if self._steps <= following.AHEAD + 1:
+                return growing.Growth(checks=(None,))  # type: ignore[arg-type]
+            taken_away.set()
+            raise SessionFileError("a.draftscope was replaced by another file")
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(following, "GrowingRun", Taken)
+    source = following._Source(tmp_path / "a.draftscope", 1, 0, 0)
+    qtbot.waitUntil(lambda: len(source._found) == following.AHEAD)
+    closing = threading.Thread(target=source.close)
+    closing.start()
+    closing.join(10)
+    held_up = closing.is_alive()
+    source._room.release()  # so that a failure leaves no thread behind
+    closing.join()
+    assert taken_away.is_set()
+    assert not held_up

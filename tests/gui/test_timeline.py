@@ -234,7 +234,7 @@ def test_a_column_begins_with_the_first_round_whose_edge_falls_into_it(total: in
     """Whatever the rounding: by the columns, as it is done, or by the rounds, as it is meant."""
     random = np.random.default_rng(total)
     cells = [*random.uniform(0.01, 1, 20), 0.1, 0.25, 1 / 3, *(1 / random.integers(2, 200, 20)), *[0.3, 0.7, 0.9] * 10]
-    for at, cell in enumerate(cells):
+    for at, cell in enumerate(random.permutation(cells)):
         first = (0.0, random.uniform(0, total - 1), random.integers(total // 2))[at % 3]
         axis = AxisMap(300, 1400, float(first), min(1100 / cell, total - first), float(cell), total)
         low, high = axis.visible()
