@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QSignalBlocker, QTimer, Signal
+from PySide6.QtCore import QSignalBlocker, Qt, QTimer, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QFontMetrics
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -115,7 +115,7 @@ class ModelChooser(QDialog):
         self.download = DownloadStrip(self.tasks)
         self.about = QLabel(_NOTHING_EXECUTED)
         for label in (self.cost, self.about):
-            label.setTextFormat(self.download.said.textFormat())
+            label.setTextFormat(Qt.TextFormat.PlainText)
             label.setForegroundRole(label.palette().ColorRole.PlaceholderText)
             label.setWordWrap(True)
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QWidget
 
@@ -24,7 +26,7 @@ class DownloadStrip(QWidget):
     def __init__(self, tasks: Tasks, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._tasks = tasks
-        self._id, self._plan = "", None
+        self._id = ""
         self.said = QLabel()
         self.said.setTextFormat(Qt.TextFormat.PlainText)
         self.said.setWordWrap(True)
@@ -35,7 +37,7 @@ class DownloadStrip(QWidget):
         self.bar.setAccessibleName("Download")
         self.button = QPushButton()
         self.button.clicked.connect(self._on_pressed)
-        self._act = self._ask
+        self._act: Callable[[], None] = self._ask
         line = QHBoxLayout(self)
         line.setContentsMargins(0, 0, 0, 0)
         line.setSpacing(10)
@@ -43,8 +45,6 @@ class DownloadStrip(QWidget):
         line.addWidget(self.bar)
         line.addWidget(self.button)
         self.hide()
-
-    _plan: DownloadPlan | None
 
     @property
     def is_busy(self) -> bool:
@@ -56,15 +56,15 @@ class DownloadStrip(QWidget):
         if hub_id == self._id:
             return
         self._tasks.drop(_TASK)
-        self._id, self._plan = hub_id, None
+        self._id = hub_id
         self.setVisible(bool(hub_id))
         if hub_id:
             self._show_offer(f"{hub_id} is not on this computer.")
 
-    def _show(self, text: str, button: str, act: object, fetching: bool = False) -> None:
+    def _show(self, text: str, button: str, act: Callable[[], None], fetching: bool = False) -> None:
         self.said.setText(text)
         self.button.setText(button)
-        self._act = act  # type: ignore[assignment]
+        self._act = act
         self.bar.setVisible(fetching)
         self.setAccessibleName(text)
         self.changed.emit()
@@ -84,7 +84,7 @@ class DownloadStrip(QWidget):
         if task.failure:
             self._show(task.failure, "Try Again", self._ask)
             return
-        plan = self._plan = task.result
+        plan = task.result
         assert isinstance(plan, DownloadPlan)
         here = plan.total_bytes - plan.missing_bytes
         kept = f", of which {in_gib(here)} are here already" if here else ""
