@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.gguf import GgufFile
 from engine.model_files import LoadError
+from engine.tokenizer import panics_told
 
 _SPACE_MARK = "\u2581"
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)
@@ -35,7 +36,8 @@ def load_gguf_tokenizer(file: GgufFile) -> Any:
             "BPE) or llama (SentencePiece). Choose a safetensors copy of the model."
         )
     try:
-        return _wrapped(file, _byte_level(file, pieces) if kind == "gpt2" else _sentencepiece(file, pieces), kind)
+        with panics_told():
+            return _wrapped(file, _byte_level(file, pieces) if kind == "gpt2" else _sentencepiece(file, pieces), kind)
     except LoadError:
         raise
     except Exception as error:  # `tokenizers` raises a bare Exception for merges that its vocabulary doesn't hold

@@ -15,7 +15,6 @@ from typing import Any
 
 WEIGHT_PATTERN = "model*.safetensors"
 GGUF_SUFFIX = ".gguf"
-TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "tiktoken.model", "vocab.json", "vocab.txt", "*.tiktoken")
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length", "n_ctx")
 LAYER_KEYS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
 TEXT_CONFIGS = ("text_config", "llm_config", "language_config")
@@ -182,14 +181,6 @@ def check_layers(folder: Path, config: dict[str, Any], tensors: Collection[str])
                     f"{folder / 'config.json'}: {key}: expected a whole number that fits {len(tensors)} tensors, "
                     f"found {str(value)[:40]}."
                 )
-
-
-def check_tokenizer(folder: Path) -> None:
-    """Raise LoadError if no file of the folder can be a tokenizer, or tokenizer.json is broken."""
-    if not any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES):
-        raise LoadError(f"tokenizer not found in {folder}: expected tokenizer.json, {contents_of(folder)}.")
-    if (folder / "tokenizer.json").exists():
-        read_json(folder / "tokenizer.json")
 
 
 def _configs(config: dict[str, Any]) -> list[dict[str, Any]]:

@@ -23,7 +23,8 @@ from engine.model_summary import check_fits, describe_source
 from engine.pair_fit import fit_pair
 from engine.rounds import ModelInfo
 from engine.text import Vocabulary
-from engine.tokenizer import Chat, build_vocabulary, make_chat, make_encoder, tokenizer_kind
+from engine.tokenizer import Chat, build_vocabulary, make_chat, make_encoder, panics_told, tokenizer_kind
+from engine.tokenizer_files import check_tokenizer
 from engine.weight_files import check_weights
 
 _HEADS = re.compile(r"(?<![a-z])(mtp|eagle|medusa|dflash)(?![a-z])", re.IGNORECASE)
@@ -83,11 +84,12 @@ class Pair:
 
 
 def _load_tokenizer(folder: Path) -> Any:
-    model_files.check_tokenizer(folder)
+    check_tokenizer(folder)
     from mlx_lm.utils import load_tokenizer
 
     try:
-        return load_tokenizer(folder, {"trust_remote_code": False, "local_files_only": True})
+        with panics_told():
+            return load_tokenizer(folder, {"trust_remote_code": False, "local_files_only": True})
     except Exception as error:  # transformers raises anything, down to a bare Exception
         if "trust_remote_code" in str(error):
             raise LoadError(
@@ -274,10 +276,14 @@ def _assemble(
         cache_type=", ".join(dict.fromkeys(type(layer).__name__ for layer in cache)),
         digest=digest,
     )
-    vocabulary = build_vocabulary(tokenizer, width, ends)
+    try:
+        with panics_told():
+            vocabulary = build_vocabulary(tokenizer, width, ends)
+            encode = make_encoder(tokenizer, width)
+    except Exception as error:  # a tokenizer that loads but doesn't work
+        raise LoadError(f"The tokenizer in {place} doesn't work ({in_short(error)}).") from error
     if tokenizer_kind(tokenizer) == "other":
         notices += (f"{info.name}: its tokenizer is of no known kind; token texts may lack spaces or bytes.",)
-    encode = make_encoder(tokenizer, width)
     return LanguageModel(network, info, vocabulary, encode, make_cache, notices, make_chat(tokenizer))
 
 

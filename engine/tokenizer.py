@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
+from engine.model_files import in_short
 from engine.text import Vocabulary
 
 Chat = Callable[[Sequence[dict[str, str]]], str]
 """From messages (role, content) to a text that ends where the answer begins; raises ValueError if they don't fit."""
+
+CHAT_SECONDS = 3.0
+"""What a chat template may take; those of real models take a few milliseconds."""
+MAX_CHAT = 2**24
+"""Characters that a chat template may make of the messages."""
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _SPACE_MARK = "\u2581"  # SentencePiece's visible space
@@ -25,6 +35,17 @@ def byte_alphabet() -> dict[str, int]:
 
 
 _BYTES = byte_alphabet()
+
+
+@contextmanager
+def panics_told() -> Iterator[None]:
+    """Raise a ValueError where a library written in Rust panics, which is no Exception and ends a thread unheard."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__module__ != "pyo3_runtime":
+            raise
+        raise ValueError(f"The tokenizer's library gave up: {str(error)[:200]}") from error
 
 
 def _byte_level_piece(token: str) -> bytes:
@@ -112,7 +133,7 @@ def make_encoder(tokenizer: Any, vocab_size: int) -> Callable[[str], list[int]]:
     lock = threading.Lock()  # transformers changes the tokenizer's state while it encodes
 
     def ids_of(text: str, special: bool) -> list[int]:
-        with lock:
+        with lock, panics_told():
             return list(tokenizer.encode(text, add_special_tokens=special, verbose=False))
 
     plain, full = ids_of("a", False), ids_of("a", True)
@@ -134,18 +155,55 @@ def make_encoder(tokenizer: Any, vocab_size: int) -> Callable[[str], list[int]]:
     return encode
 
 
+class _TooLong(ValueError):
+    """A chat template went on for longer than it may."""
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Raise _TooLong in what this thread runs within, where it takes longer; a debugger's trace waits meanwhile."""
+    until, before = time.monotonic() + seconds, sys.gettrace()
+
+    def look(frame: FrameType, event: str, argument: object) -> Any:
+        if time.monotonic() > until:
+            raise _TooLong(f"it was stopped after {seconds:g} seconds")
+        return look if frame.f_code.co_filename == "<template>" else None  # loops there may call nothing
+
+    sys.settrace(look)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
 def make_chat(tokenizer: Any) -> Chat | None:
-    """The tokenizer's chat template as a function, safe on any thread; None if it has none."""
+    """The tokenizer's chat template as a function, safe on any thread; None if it has none.
+
+    Jinja's sandbox keeps a template from files and from the program, but not from going on for ever: that is stopped,
+    and such a template isn't tried again.
+    """
     if not getattr(tokenizer, "chat_template", None):
         return None
     lock = threading.Lock()
+    endless: list[str] = []
 
     def chat(messages: Sequence[dict[str, str]]) -> str:
+        if endless:
+            raise ValueError(endless[0])
         try:
-            with lock:
-                text = tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
+            with lock, _at_most(CHAT_SECONDS):
+                text = str(tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True))
         except Exception as error:  # a template is a program of its own, and may raise whatever it likes
-            raise ValueError(f"The model's chat template can't be applied: {error}") from error
-        return str(text)
+            late = isinstance(error, _TooLong)
+            words = f"The model's chat template can't be applied ({error if late else in_short(error)})."
+            if late:
+                endless.append(words)
+            raise ValueError(words) from error
+        if len(text) > MAX_CHAT:
+            raise ValueError(
+                f"The model's chat template can't be applied (it makes {len(text):,} characters, at most {MAX_CHAT:,} "
+                "are taken)."
+            )
+        return text
 
     return chat
