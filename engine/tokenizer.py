@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from engine.model_files import in_short
 from engine.text import Vocabulary
 
 Chat = Callable[[Sequence[dict[str, str]]], str]
@@ -194,15 +193,15 @@ def make_chat(tokenizer: Any) -> Chat | None:
             with lock, _at_most(CHAT_SECONDS):
                 text = str(tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True))
         except Exception as error:  # a template is a program of its own, and may raise whatever it likes
-            late = isinstance(error, _TooLong)
-            words = f"The model's chat template can't be applied ({error if late else in_short(error)})."
-            if late:
+            why = " ".join(str(error).split())[:300] or type(error).__name__
+            words = f"The model's chat template can't be applied: {why}"
+            if isinstance(error, _TooLong):
                 endless.append(words)
             raise ValueError(words) from error
         if len(text) > MAX_CHAT:
             raise ValueError(
-                f"The model's chat template can't be applied (it makes {len(text):,} characters, at most {MAX_CHAT:,} "
-                "are taken)."
+                f"The model's chat template can't be applied: it makes {len(text):,} characters, at most {MAX_CHAT:,} "
+                "are taken"
             )
         return text
 
