@@ -114,9 +114,7 @@ def _add_prompt(parser: argparse.ArgumentParser) -> None:
 
 def _add_chat(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("chat")
-    group.add_argument(
-        "--chat", action="store_true", help="put the prompt into the target's chat template"
-    )
+    group.add_argument("--chat", action="store_true", help="put the prompt into the target's chat template")
     group.add_argument("--system", metavar="TEXT", help="what the system says before it; goes with --chat")
 
 
@@ -280,10 +278,22 @@ def ab_parser() -> argparse.ArgumentParser:
     )
     _add_length(parser, _SETTINGS.max_tokens)
     _add_models(parser)
+    _add_network(parser)
     _add_prompt(parser)
     _add_speculation(parser)
     _add_sampler(parser)
     return parser
+
+
+def _add_network(parser: argparse.ArgumentParser) -> None:
+    """For a command that chooses its own picks."""
+    parser.add_argument(
+        "--drafter",
+        default="sample",
+        metavar="KIND[:ARGUMENT]",
+        help="the network that drafts: the draft model, or dropped:FIRST-LAST, requantized[:BITS[:GROUP[:MODULES]]] or "
+        "self, made of the target",
+    )
 
 
 def _add_drafter(group: Any) -> None:
@@ -313,7 +323,7 @@ def bench_parser() -> argparse.ArgumentParser:
         help="of the comparison per round (default: 0.7)",
     )
     parser.add_argument("--seed", type=whole, default=1, metavar="N", help="(default: 1)")
-    _add_drafter(parser)
+    _add_network(parser)
     parser.add_argument(
         "-n",
         "--max-tokens",
@@ -417,6 +427,7 @@ def _add_faults(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--draft-top-k", type=whole, metavar="N", help="the drafter's own (raw-q shows with 2)")
     parser.add_argument("-k", "--num-draft-tokens", type=whole, metavar="K", help=f"({_SETTINGS.num_draft_tokens})")
     _add_models(parser)
+    _add_network(parser)
     _add_prompt(parser)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from app.format import NOTHING, rate, significant
-from app.headless.pair import describe, load, mendable
+from app.headless.pair import describe, load_with_draft, mendable
 from app.headless.request import RunError, UserError, prompt_of, sampler_settings
 from app.headless.terminal import harmless, print_json, say, table
 from engine.rounds import Round
@@ -88,9 +88,8 @@ def ab(options: argparse.Namespace) -> int:
     for temperature in temperatures:
         dataclasses.replace(sampler, temperature=temperature)  # refuse a bad one before the models are loaded
     cells = [Cell(arm, temperature) for temperature in temperatures for arm in ARMS]
-    pair = load(options)
-    if pair.draft is None:
-        raise UserError("ab needs a draft model: give --draft, too")
+    pair = load_with_draft(options, "ab")
+    assert pair.draft is not None
     say(f"target {describe(pair.target.info)}; draft {describe(pair.draft.info)}; {len(seeds)} seeds")
     cancelled = False
     with mendable():

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from app.format import duration, significant
-from app.headless.pair import describe, load, mendable
-from app.headless.request import DEFAULT_PROMPT, TOY_PROMPT, RunError, UserError, drafter_kind
+from app.headless.pair import describe, load_with_draft, mendable
+from app.headless.request import DEFAULT_PROMPT, TOY_PROMPT, RunError, UserError
 from app.headless.terminal import harmless, print_json, say, table
-from engine.drafter_kinds import parse_drafter
 from engine.run_json import model_object
 from engine.settings import SamplerSettings, Settings
 
@@ -94,12 +93,8 @@ def bench(options: argparse.Namespace) -> int:
     if SamplerSettings(temperature=options.temperature).is_greedy:
         raise UserError(f"temperature: expected one above 0 for the comparison per round, got {options.temperature:g}")
     Settings(seed=options.seed)
-    drafter = _network_of(options)
-    pair = _without_ends(load(options))
+    pair = _without_ends(load_with_draft(options, "bench"))
     with mendable():
-        from engine.drafting import draft_network
-
-        pair = dataclasses.replace(pair, draft=draft_network(pair, drafter))
         made = Bench(
             pair,
             _prompt_ids(pair, options),
@@ -117,18 +112,6 @@ def bench(options: argparse.Namespace) -> int:
     else:
         print(_report(made))
     return 0
-
-
-def _network_of(options: argparse.Namespace) -> str:
-    """The drafter whose network is timed. Raises UserError for one without a network, or without its model."""
-    drafter = parse_drafter(drafter_kind(options.drafter))
-    if drafter.kind.network == "none" or drafter.pick != "sample":
-        raise UserError(f"--drafter: bench times a network that draws from its q, not {drafter.text}")
-    if drafter.kind.network == "draft" and (options.target is None) != (options.draft is None):
-        raise UserError(
-            "bench needs both models of a pair: give --target and --draft, or a --drafter made of the target"
-        )
-    return drafter.text
 
 
 def _without_ends(pair: Pair) -> Pair:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from app.format import NOTHING, rate, significant
-from app.headless.pair import load, mendable
+from app.headless.pair import load_with_draft, mendable
 from app.headless.request import RunError, UserError, prompt_of
 from app.headless.terminal import harmless, print_json, table
 from engine.evidence import Meters
@@ -157,9 +157,7 @@ def faults(options: argparse.Namespace) -> int:
     settings, prompt = fault_settings(options), prompt_of(options)
     if fault.setting == "rule" and (reason := why_not_in_force(settings)) is not None:
         raise UserError(f"--fault: {fault.id} wouldn't run: {reason}")
-    pair = load(options)
-    if pair.draft is None:
-        raise UserError("lab faults needs a draft model: give --draft, too")
+    pair = load_with_draft(options, "lab faults")
     with mendable():
         arms = {
             name: _play(pair, settings.with_live(live), prompt, options.max_tokens)

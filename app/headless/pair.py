@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
 from app.format import count
-from app.headless.request import UserError, model_folders
+from app.headless.request import UserError, drafter_kind, model_folders
+from engine.drafter_kinds import parse_drafter
 from engine.rounds import ModelInfo
 from engine.settings import SettingsError
 
@@ -59,6 +61,23 @@ def load(options: argparse.Namespace) -> Pair:
             raise UserError(f"{error} The option is --allow-large.") from error
         except UnpackingError as error:
             raise UserError(f"{error} The option is --unpack.") from error
+
+
+def load_with_draft(options: argparse.Namespace, command: str) -> Pair:
+    """A pair whose draft is the network that --drafter names, for a command that chooses its own picks.
+
+    Raises UserError for a drafter without a network, with a pick, or without its model.
+    """
+    drafter = parse_drafter(drafter_kind(options.drafter))
+    if drafter.kind.network == "none" or drafter.pick != "sample":
+        raise UserError(f"--drafter: {command} needs a network that draws from its q, not {drafter.text}")
+    if drafter.kind.network == "draft" and (options.target is None) != (options.draft is None):
+        raise UserError(f"{command} needs a draft model: give --target and --draft, or a --drafter made of the target")
+    pair = load(options)
+    with mendable():
+        from engine.drafting import draft_network
+
+        return dataclasses.replace(pair, draft=draft_network(pair, drafter.text))
 
 
 @cache

@@ -171,3 +171,13 @@ def test_a_run_that_fails_is_a_failure(capsys: Capture, monkeypatch: pytest.Monk
     done = command(capsys, "ab", "--toy", "--seeds", "1", "-n", "9")
     assert done.code == 1
     assert "non-finite logits at step 0 (target)" in done.err
+
+
+def test_a_draft_made_of_the_target_is_compared_as_a_draft_model_is(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("--temps", "0.7", "--seeds", "1", "-n", "8")
+    done = command(capsys, "ab", "--drafter", "dropped:1-2", *asked)
+    assert done.code == 0
+    assert "draft bundled target, layers 1-2 dropped" in done.err
+    refused = command(capsys, "ab", "--drafter", "prompt-lookup", *asked)
+    assert (refused.code, refused.out) == (2, "")
+    assert "ab needs a network that draws from its q, not prompt-lookup:3" in refused.err

@@ -241,8 +241,8 @@ def test_the_report_is_printed(capsys: Capture) -> None:
         ("--prompt dog", "doesn't know 'dog'"),
         ("--prompt=", "the prompt must be non-empty"),
         ("--target /nowhere", "give --target and --draft"),
-        ("--drafter prompt-lookup", "a network that draws from its q, not prompt-lookup:3"),
-        ("--drafter self,greedy", "a network that draws from its q, not self,greedy"),
+        ("--drafter prompt-lookup", "needs a network that draws from its q, not prompt-lookup:3"),
+        ("--drafter self,greedy", "needs a network that draws from its q, not self,greedy"),
         ("--drafter dropped:0", "drafter: dropped:0-0: six-word toy target has no layers"),
     ],
 )
