@@ -23,6 +23,7 @@ from engine.breakpoints import Breakpoint, Hit
 from engine.forks import Forced, fork_note, settings_before
 from engine.recording import BATCH_SECONDS, OpenedSession, RecordedRun, Recording
 from engine.rounds import ContentCheck, Round, RunHeader
+from engine.run_copy import place_of
 from engine.session_file import SessionFileError
 from engine.settings import Settings, SettingsError
 
@@ -445,12 +446,17 @@ class Session(QObject):
 
     def open_recording(self, path: Path) -> bool:
         """Show the last run of a recorded session; False, with a message, if it can't be read."""
-        is_sample = any(path == sample.path for sample in samples())
+        is_sample = any(_is_one_file(path, sample.path) for sample in samples())
         try:
             session = OpenedSession(path, "a sample stays as it comes" if is_sample else "")
         except SessionFileError as error:
             self.message.emit("error", f"The recording can't be opened: {error}.")
             return False
+        if {stored.id for stored in session.stored} <= self._recorded_into(path):
+            session.close()
+            self.message.emit("notice", f"{path.name} is what this window records into: its runs are under Go > Runs.")
+            self.view.show_run(self.recording.runs[-1])
+            return True
         self.opened.append(session)
         kept = f"Marks and notes in {path.name} are kept for this sitting only"
         session.marks.on_refused = lambda why: self._mark_refused.emit(f"{kept}: {why}.")
@@ -459,6 +465,13 @@ class Session(QObject):
                 self.message.emit("notice", f"{path.name}: {damage}")
         self.view.show_run(session.runs[-1])
         return True
+
+    def _recorded_into(self, path: Path) -> set[int]:
+        """Numbers of this sitting's own runs in a file."""
+        if self.recording.writer is None or self.recording.writer.failure is not None:
+            return set()  # another file may have taken its name
+        places = [place for run in self.recording.runs if (place := place_of(run)) is not None]
+        return {number for file, number in places if _is_one_file(file, path)}
 
     def siblings(self) -> list[RecordedRun]:
         """All runs of the recording that the run shown belongs to, oldest first."""
@@ -666,6 +679,13 @@ class Session(QObject):
             active, cache = self._memory
             self.memory_text = f"MLX {_mebibytes(active)} + {_mebibytes(cache)} cache"
             self.memory_changed.emit()
+
+
+def _is_one_file(a: Path, b: Path) -> bool:
+    try:
+        return a.samefile(b)
+    except OSError:
+        return False
 
 
 def _mebibytes(count: int) -> str:

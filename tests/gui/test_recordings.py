@@ -9,6 +9,7 @@ import pytest
 from PySide6.QtCore import QSysInfo, Qt
 from PySide6.QtWidgets import QFileDialog, QMenu, QMessageBox
 
+from app import session
 from app.main_window import MainWindow
 from app.notices import notices
 from app.recorder import LOCK, Recorder
@@ -98,6 +99,41 @@ def test_a_recording_opens_without_models(qtbot, open_window: Opener, tmp_path) 
     window.actions_by_name["first_round"].trigger()
     assert view.round_index == 0
     assert window.actions_by_name["go_to_round"].isEnabled()
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_the_file_that_the_window_records_into(qtbot, open_window: Opener, tmp_path, others: bool) -> None:
+    """It isn't followed as if it were recorded elsewhere, unless it holds runs that the window doesn't know."""
+    path, link = tmp_path / f"a{SUFFIX}", tmp_path / f"link{SUFFIX}"
+    if others:
+        recorded_file(path)
+    recorder = Recorder(path)
+    window = open_window(Script(), recorder=recorder)
+    said: list[str] = []
+    window.session.message.connect(lambda kind, text: said.append(text))
+    window.session.start_run("a prompt", Settings(), pause_after=3)
+    wait_for(qtbot, window, "paused")
+    qtbot.waitUntil(lambda: recorder.writer is not None and not recorder.writer.waiting)
+    link.symlink_to(path)
+    assert window.session.open_recording(link)
+    assert len(window.session.opened) == others
+    assert (window.session.view.run is window.session.recording.runs[0]) is not others
+    assert any("is what this window records into" in text for text in said) is not others
+
+
+def test_a_sample_stays_as_it_comes_by_whatever_path_it_is_opened(
+    qtbot, open_window: Opener, tmp_path, monkeypatch
+) -> None:
+    path = recorded_file(tmp_path / f"a{SUFFIX}")
+    sample = dataclasses.replace(samples()[0], path=path)
+    monkeypatch.setattr(session, "samples", lambda: [sample])
+    monkeypatch.chdir(tmp_path)
+    before = path.read_bytes()
+    window = open_window(Script())
+    assert window.session.open_recording(Path(path.name))
+    window.session.view.mark(0, "mine")
+    window.session.opened[0].marks.close()
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("kind", ["foreign", "cut", "missing", "empty"])
