@@ -97,7 +97,7 @@ def why_not_restorable(forward: Callable[[mx.array, list[Any]], mx.array], cache
     first = forward(mx.array([[0, 0]]), cache)
     mx.eval(first, forward(mx.array([[0]]), cache))
     again = forward(mx.array([[0, 0]]), kept)
-    if bool(mx.all(first == again)):
+    if mx.array_equal(first, again, equal_nan=True).item():
         return None
     names = ", ".join(dict.fromkeys(type(layer).__name__ for layer in cache if not always_trims(layer)))
     return f"{names} (a snapshot of it doesn't bring the network back to where it was)"

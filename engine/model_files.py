@@ -20,11 +20,20 @@ LAYER_KEYS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
 TEXT_CONFIGS = ("text_config", "llm_config", "language_config")
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_MAX_TEXT = 2000  # characters
+_MAX_CONTEXT = 2**40  # tokens; what a configuration names beyond is no limit
 _MAX_JSON = 512 * 2**20  # bytes; the largest tokenizer.json take some 40 MiB
 
 
 class LoadError(ValueError):
-    """A model or a pair can't be used; the text says what was expected, what was found, and what to do."""
+    """A model or a pair can't be used; the text says what was expected, what was found, and what to do.
+
+    A text that quotes a name of many pages is cut in its middle.
+    """
+
+    def __init__(self, text: str) -> None:
+        half = _MAX_TEXT // 2
+        super().__init__(text if len(text) <= _MAX_TEXT else f"{text[:half]} ... {text[-half:]}")
 
 
 class LoadCancelledError(LoadError):
@@ -83,7 +92,7 @@ def model_path(place: str | os.PathLike[str]) -> Path:
             path = _cached(os.fspath(place), path)
         return _gguf_within(path) if path.is_dir() else _file(path)
     except OSError as error:  # a name too long, no permission
-        raise LoadError(f"{path}: can't be looked at ({error}).") from error
+        raise LoadError(f"{path}: can't be looked at ({error.strerror}).") from error
 
 
 def _cached(text: str, path: Path) -> Path:
@@ -199,7 +208,7 @@ def context_length(config: dict[str, Any]) -> int | None:
         for key in CONTEXT_KEYS:
             value = part.get(key)
             if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-                return value
+                return value if value < _MAX_CONTEXT else None
     return None
 
 

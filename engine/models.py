@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import importlib.util
+import io
 import os
 import re
 from collections.abc import Callable
@@ -98,6 +101,23 @@ def _load_tokenizer(folder: Path) -> Any:
         raise LoadError(f"The tokenizer in {folder} can't be read ({in_short(error)}).") from error
 
 
+def _is_network(module: str) -> bool:
+    """Whether mlx-lm has a module of this name with a network in it. Raises LoadError if it asks for another package.
+
+    What the module prints is kept from standard output, where a command's own result goes.
+    """
+    name = f"mlx_lm.models.{module}"
+    if not module.isidentifier() or module.startswith("__") or importlib.util.find_spec(name) is None:
+        return False
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said):
+            return hasattr(importlib.import_module(name), "ModelArgs")
+    except (ImportError, SystemExit) as error:  # olmo's ends the program where its own package is missing
+        why = said.getvalue() or in_short(error)
+        raise LoadError(f"mlx-lm can't build a {module} model on this machine: {why.strip()[:300]}") from error
+
+
 def _check_type(folder: Path, config: dict[str, Any]) -> None:
     """Raise LoadError if mlx-lm has no network of the configuration's model_type."""
     import mlx_lm
@@ -109,8 +129,7 @@ def _check_type(folder: Path, config: dict[str, Any]) -> None:
             f"{folder / 'config.json'}: model_type {kind!r} is no whole model: {head.group()} heads draft from another "
             "model's hidden states, so it is not usable as a stand-alone drafter. Choose a model of its own."
         )
-    module = MODEL_REMAPPING.get(kind, kind)
-    if not module.isidentifier() or importlib.util.find_spec(f"mlx_lm.models.{module}") is None:
+    if not _is_network(MODEL_REMAPPING.get(kind, kind)):
         version = mlx_lm.__version__
         raise LoadError(f"{folder / 'config.json'}: model_type {kind!r} is not one that mlx-lm {version} knows.")
 
@@ -262,7 +281,11 @@ def _assemble(
 
     cache = make_cache()
     width = _logits_width(place, network, cache)
-    if refused := why_not_restorable(lambda ids, layers: network(ids, cache=layers), make_cache()):
+    try:
+        refused = why_not_restorable(lambda ids, layers: network(ids, cache=layers), make_cache())
+    except Exception as error:  # such as a window of no length
+        raise LoadError(f"The model in {place} was loaded but can't run ({in_short(error)}).") from error
+    if refused:
         raise LoadError(_no_way_back(place, [refused]))
     info = ModelInfo(
         name=_display_name(place),

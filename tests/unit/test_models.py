@@ -28,6 +28,7 @@ from model_folders import (
 
 from engine.backend import is_cpu, memory_bytes, mx, tree_flatten
 from engine.model_files import LoadCancelledError, LoadError
+from engine.model_summary import describe_source
 from engine.models import (
     bundled_pair_folders,
     load_model,
@@ -411,3 +412,54 @@ def test_the_chat_template_of_a_folder_is_applied(folder: Path) -> None:
     assert broken is not None
     with pytest.raises(ValueError, match="chat template can't be applied"):
         broken([{"role": "user", "content": "hi"}])
+
+
+def test_a_kind_that_asks_for_a_package_of_its_own_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """mlx-lm's olmo prints what is missing and calls exit()."""
+    monkeypatch.setitem(sys.modules, "hf_olmo", None)
+    edit_json(folder / "config.json", model_type="olmo")
+    assert "can't build a olmo model on this machine: To run olmo install ai2-olmo" in refusal(folder)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("name", ["cache", "base", "__init__", "activations"])
+def test_a_module_without_a_network_is_no_kind_of_model(folder: Path, name: str) -> None:
+    edit_json(folder / "config.json", model_type=name)
+    assert f"model_type {name!r} is not one that mlx-lm" in refusal(folder)
+
+
+def test_a_refusal_that_quotes_a_long_name_is_cut(folder: Path) -> None:
+    edit_json(folder / "config.json", model_type="x" * 10**6)
+    said = refusal(folder)
+    assert 1000 < len(said) < 2100
+    assert said.startswith(str(folder))
+    assert "is not one that mlx-lm" in said
+
+
+def test_a_window_of_no_length_is_refused(tmp_path: Path) -> None:
+    gemma = {"model_type": "gemma3_text", "head_dim": 8, "sliding_window": 0, "sliding_window_pattern": 2}
+    folder = write_folder(tmp_path / "gemma", **gemma)
+    assert "was loaded but can't run" in refusal(folder)
+
+
+def test_weights_that_are_no_numbers_are_not_mistaken_for_a_cache_that_can_not_go_back(tmp_path: Path) -> None:
+    """Where such a model is run, the run says where the first one came."""
+    folder = write_folder(tmp_path / "gemma", model_type="gemma3_text", head_dim=8, sliding_window_pattern=2)
+    weights = {name: mx.full(array.shape, float("nan")) for name, array in _weights(folder).items()}
+    mx.save_safetensors(str(folder / "model.safetensors"), weights)
+    assert load_model_folder(folder).info.model_type == "gemma3_text"
+
+
+def _weights(folder: Path) -> dict[str, mx.array]:
+    found: Any = mx.load(str(folder / "model.safetensors"))
+    return dict(found)
+
+
+def test_a_context_length_beyond_all_bounds_is_no_limit(folder: Path) -> None:
+    edit_json(folder / "config.json", max_position_embeddings=2**40 - 1)
+    assert load_model_folder(folder).context_length == 2**40 - 1
+    edit_json(folder / "config.json", max_position_embeddings=10**400)
+    assert load_model_folder(folder).context_length is None
+    assert describe_source(folder, on_cpu=True).memory_bytes() > 0
