@@ -9,7 +9,7 @@ import itertools
 from typing import Any
 
 from engine.gguf import GgufFile
-from engine.model_files import LoadError
+from engine.model_files import LoadError, in_short
 from engine.tokenizer import panics_told
 
 _SPACE_MARK = "\u2581"
@@ -23,6 +23,8 @@ _CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 _REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 _PATTERNS = {"llama-bpe": r"\p{N}{1,3}", "llama3": r"\p{N}{1,3}", "llama-v3": r"\p{N}{1,3}", "qwen2": r"\p{N}"}
 _PATTERNS |= {"deepseek-r1-qwen": r"\p{N}", "stablelm2": r"\p{N}"}
+_MAX_PIECE = 1000  # characters of a piece that is merged from others; SentencePiece makes 16 at most by default
+_MAX_MERGES = 2**22  # the largest vocabularies have half a million
 _WHOLE_WORDS = ("llama-bpe", "llama3", "llama-v3")  # a piece that is in the vocabulary is not merged up to
 
 
@@ -41,7 +43,7 @@ def load_gguf_tokenizer(file: GgufFile) -> Any:
     except LoadError:
         raise
     except Exception as error:  # `tokenizers` raises a bare Exception for merges that its vocabulary doesn't hold
-        raise LoadError(f"{file.path}: its tokenizer can't be rebuilt ({error}).") from error
+        raise LoadError(f"{file.path}: its tokenizer can't be rebuilt ({in_short(error)}).") from error
 
 
 def gguf_end_ids(file: GgufFile) -> set[int]:
@@ -140,9 +142,18 @@ def _merges(file: GgufFile, pieces: list[tuple[str, int]], scores: list[float]) 
     """Every way to make a piece of two others, best score first; raises LoadError where scores are no order."""
     normal = {text: token for token, (text, kind) in enumerate(pieces) if kind == _NORMAL}
     ranked: list[tuple[float, list[tuple[str, str]]]] = []
+    total = 0
     for text, token in normal.items():
-        cuts = [(text[:at], text[at:]) for at in range(1, len(text))]
-        if found := [cut for cut in cuts if cut[0] in normal and cut[1] in normal]:
+        if len(text) > _MAX_PIECE:
+            raise LoadError(
+                f"{file.path}: tokenizer.ggml.tokens: id {token} has {len(text)} characters, at most {_MAX_PIECE} are "
+                "expected."
+            )
+        ways = [at for at in range(1, len(text)) if text[:at] in normal and text[at:] in normal]
+        total += len(ways)
+        if total > _MAX_MERGES:
+            raise LoadError(f"{file.path}: tokenizer.ggml.tokens: its pieces are made of each other in too many ways.")
+        if found := [(text[:at], text[at:]) for at in ways]:
             ranked.append((-scores[token], sorted(found, key=lambda cut: (normal[cut[0]], normal[cut[1]]))))
     ranked.sort(key=lambda entry: entry[0])
     if any(one[0] == after[0] for one, after in itertools.pairwise(ranked)):

@@ -355,6 +355,26 @@ def test_equal_scores_are_no_order(tmp_path: Path) -> None:
         rebuilt(tmp_path, sentencepiece_tokenizer(), scores=[0.0] * size)
 
 
+def test_pieces_that_would_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(pieces: list[str]) -> str:
+        tokens = ["<unk>", *pieces]
+        changes = {
+            "tokenizer.ggml.model": "llama",
+            "tokenizer.ggml.tokens": tokens,
+            "tokenizer.ggml.token_type": [2] + [1] * len(pieces),
+            "tokenizer.ggml.scores": [-float(token) for token in range(len(tokens))],
+            "tokenizer.ggml.eos_token_id": 0,
+        }
+        path = write_gguf(tmp_path / "m.gguf", METADATA | changes, {})
+        with pytest.raises(LoadError) as caught:
+            load_gguf_tokenizer(read_gguf(path))
+        return str(caught.value)
+
+    assert "id 2 has 1001 characters, at most 1000 are expected" in refused(["a", "ab" * 500 + "a"])
+    monkeypatch.setattr("engine.gguf_tokenizer._MAX_MERGES", 4000)
+    assert "its pieces are made of each other in too many ways" in refused(["a" * n for n in range(1, 100)])
+
+
 def test_ends_and_the_chat_template_come_from_the_metadata(tmp_path: Path, llama: Path) -> None:
     template = (
         "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}>{% endif %}"
