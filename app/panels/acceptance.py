@@ -236,6 +236,10 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
         starts = np.arange(low, high)
         if mapping.cell < 1:
             starts = mapping.bucket_starts()
+            starts = starts[starts < high]  # rounds that weren't taken in yet come with the next turn
+            if not starts.size:
+                self.clear_curves()
+                return
             low = int(starts[0])
         # A running average is thinned to each bucket's last value, the rolling rate to its extremes.
         index = np.append(starts[1:] - 1, high - 1)
@@ -307,7 +311,7 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         if event.buttons() & Qt.MouseButton.LeftButton:
-            self._pick(event)
+            self._pick(event, scrub=True)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         event.accept()
@@ -315,8 +319,8 @@ class RoundPlot(pg.PlotWidget):  # type: ignore[misc]
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         self.mousePressEvent(event)
 
-    def _pick(self, event: QMouseEvent) -> None:
-        self._axis.pick(event.position().x() + self._axis.gutter, self.width() + self._axis.gutter)
+    def _pick(self, event: QMouseEvent, scrub: bool = False) -> None:
+        self._axis.pick(event.position().x() + self._axis.gutter, self.width() + self._axis.gutter, scrub)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         self._axis.wheel(event, event.position().x() + self._axis.gutter, self.width() + self._axis.gutter)
@@ -620,6 +624,6 @@ class AcceptancePanel(CopiesTable):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         steps = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
         if event.key() in steps and event.modifiers() == Qt.KeyboardModifier.NoModifier:
-            self._view.step_round(steps[Qt.Key(event.key())])
+            self._view.step_round(steps[Qt.Key(event.key())], event.isAutoRepeat())
         else:
             super().keyPressEvent(event)

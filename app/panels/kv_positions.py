@@ -248,11 +248,11 @@ class KvPositionsPanel(QWidget):
         self._pick(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self._pick(event)
+        self._pick(event, scrub=True)
 
-    def _pick(self, event: QMouseEvent) -> None:
+    def _pick(self, event: QMouseEvent, scrub: bool = False) -> None:
         if event.buttons() & Qt.MouseButton.LeftButton and event.position().x() >= self._axis.gutter:
-            self._axis.pick(event.position().x(), self.width())
+            self._axis.pick(event.position().x(), self.width(), scrub)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         self._axis.wheel(event, event.position().x(), self.width())
@@ -260,7 +260,7 @@ class KvPositionsPanel(QWidget):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         steps = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}
         if event.key() in steps:
-            self._view.step_round(steps[Qt.Key(event.key())])
+            self._view.step_round(steps[Qt.Key(event.key())], event.isAutoRepeat())
         elif event.key() == Qt.Key.Key_Home:
             self._view.select(0)
         elif event.key() == Qt.Key.Key_End:

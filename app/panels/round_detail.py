@@ -259,9 +259,9 @@ class RoundDetailPanel(QAbstractScrollArea):
         if event.matches(QKeySequence.StandardKey.Copy):
             self.copy()
         elif event.key() in steps and not event.modifiers() & Qt.KeyboardModifier.ControlModifier:
-            self._view.step_position(steps[Qt.Key(event.key())])
+            self._view.step_position(steps[Qt.Key(event.key())], event.isAutoRepeat())
         elif event.key() in rounds:
-            self._view.step_round(rounds[Qt.Key(event.key())])
+            self._view.step_round(rounds[Qt.Key(event.key())], event.isAutoRepeat())
         elif event.key() == Qt.Key.Key_End:
             self._view.follow_tail()
         else:

@@ -2,9 +2,9 @@
 
     python -m tests.e2e.drive_window {fake|real} STEPS [window options]
 
-STEPS are separated by commas: an action of the session (run, toy, load, pause, step, stop), `state=NAME`, `rounds=N`,
-`asked` (wait; the last for a question), `sleep=MS`, `random=SEED` (80 random clicks), `close` (the window's own),
-`quit`.
+STEPS are separated by commas: an action of the session (run, toy, load, slow, pause, step, stop; slow: ten rounds a
+second), `state=NAME`, `rounds=N`, `asked` (wait; the last for a question), `sleep=MS`, `random=SEED` (80 random
+clicks), `close` (the window's own), `quit`.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Hand(QObject):
             "toy": session.load_toy,
             "run-toy": session.run_toy,
             "load": session.load,
+            "slow": lambda: session.set_pace(0.1),
             "pause": session.toggle_pause,
             "step": session.step_round,
             "stop": session.stop,

@@ -91,10 +91,10 @@ def test_fast_clicks_then_close(seed: int, pace: str) -> None:
     [
         "load,sleep=100,close",  # MLX is being imported
         "run-toy,rounds=30,close",
-        "run-toy,rounds=3,pause,state=paused,step,step,stop,state=ready,run,rounds=2,close",
+        "slow,run-toy,rounds=3,pause,state=paused,step,step,stop,state=ready,run,rounds=2,close",
         "run-toy,rounds=3,random=7,close",
         "run,rounds=3,stop,run,rounds=1,close",
-        "run,rounds=2,pause,state=paused,toy,load,step,close",
+        "slow,run,rounds=2,pause,state=paused,toy,load,step,close",
     ],
 )
 def test_the_real_engine_closes_too(steps: str) -> None:

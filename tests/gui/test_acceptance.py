@@ -405,3 +405,21 @@ def test_a_reference_run_is_dotted_over_the_one_shown_and_named(qtbot, panel: Ac
     assert not len(panel._plot.over.getData()[0])
     assert "dotted" not in panel.title_context()
     assert not any("cum." in row.name for row in panel._legend.rows())
+
+
+@pytest.mark.parametrize("known", [1600, 1200])
+def test_a_panel_that_is_behind_can_be_resized(view: View, panel: AcceptancePanel, known: int) -> None:
+    """With more rounds than pixels, of which some weren't taken in yet."""
+    run = fake_run(known, distributions=False)
+    source = FakeRounds(distributions=False)
+    for _ in range(known):
+        source.next()
+    panel.resize(900, 200)
+    view.show_run(run)
+    for _ in range(20):
+        run.append(source.next())
+    view.notify_advanced(0.0)
+    panel.resize(880, 200)
+    QApplication.processEvents()
+    view.serve()
+    assert panel._plot.curves["cumulative"].getData()[0][-1] == known + 19
