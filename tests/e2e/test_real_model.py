@@ -10,7 +10,6 @@ import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,8 +39,8 @@ pytestmark = pytest.mark.skipif(not Path(FILE).is_file(), reason="DRAFTSCOPE_SMO
 
 
 @pytest.fixture(scope="module")
-def pair() -> Iterator[Pair]:
-    yield load_pair(FILE, None)
+def pair() -> Pair:
+    return load_pair(FILE, None)
 
 
 def test_it_needs_no_torch() -> None:
