@@ -120,8 +120,7 @@ def parse_drafter(text: str) -> Drafter:
         raise DrafterError(f"{name} takes no argument, got {asked!r}")
     if name in _UNBUILT:
         raise DrafterError(
-            f"{name} is a kind of drafter that this version can't build ({_known()}), "
-            "and none is put in its place"
+            f"{name} is a kind of drafter that this version can't build ({_known()}), and none is put in its place"
         )
     kind = DRAFTER_TABLE.get(name)
     if kind is None:

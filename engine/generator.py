@@ -539,7 +539,8 @@ class SpeculativeGenerator:
         if self._drafter is None:
             return Drafting("none", None)
         model, cache = self._drafter.model, self._draft_cache
-        return Drafting(self._drafting, None if model is None else model.info, () if cache is None else cache.describe())
+        info, layers = None if model is None else model.info, () if cache is None else cache.describe()
+        return Drafting(self._drafting, info, layers)
 
     def _change_drafter(self, context: list[int]) -> int:
         """Put the drafter that was asked for in the place of another, and feed its cache; how many tokens it took."""

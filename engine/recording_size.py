@@ -74,7 +74,8 @@ def check_size(settings: Settings, vocab_size: int, has_draft: bool = True) -> N
     if size > MOST_ROUND_BYTES:
         raise SettingsError(
             f"full_vocabulary: expected rounds of at most {in_bytes(MOST_ROUND_BYTES)}, but "
-            f"{settings.num_draft_tokens} drafts over {vocab_size} tokens make {in_bytes(size)}: draft fewer, or keep the likeliest tokens only"
+            f"{settings.num_draft_tokens} drafts over {vocab_size} tokens make {in_bytes(size)}: draft fewer, or keep "
+            "the likeliest tokens only"
         )
 
 
