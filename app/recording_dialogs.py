@@ -13,9 +13,9 @@ from app.panels.trial_text import ForkWish
 from app.recorder import Unfinished, unfinished
 from app.run_titles import titles
 from app.session import Session
-from engine.forks import settings_before
 from engine.recording import RecordedRun
 from engine.session_file import SUFFIX, SessionFileError
+from engine.settings import SettingsError
 
 FILTER = f"Draftscope recordings (*{SUFFIX});;All files (*)"
 MOST_LISTED = 50
@@ -104,8 +104,8 @@ class RecordingDialogs(QObject):
         self.close()
         at = record.index
         try:
-            before = settings_before(run.header.settings, (run[number] for number in range(at)))
-        except SessionFileError as error:
+            before = run.settings_before(at)
+        except (SessionFileError, SettingsError) as error:
             self._session.message.emit("error", f"The run can't be forked: {error}.")
             return
         dialog = ForkDialog(before, record, view.position, self._window)

@@ -343,10 +343,10 @@ class Session(QObject):
             return
         try:
             rounds = tuple(run[number] for number in range(at))
-        except SessionFileError as error:
+            note = fork_note(at, settings_before(run.header.settings, rounds), settings, forced)
+        except (SessionFileError, SettingsError) as error:
             self.message.emit("error", f"The run can't be forked: {error}.")
             return
-        note = fork_note(at, settings_before(run.header.settings, rounds), settings, forced)
         self._forked = (run, at)
         self.worker.run("", settings, fork=Fork(run.header, rounds, forced, note))
 

@@ -20,11 +20,13 @@ from engine.columns import COLUMNS, Columns, Outline, outline_from, outline_of, 
 from engine.evidence import AcceptIdentity, Meter, Meters, why_no_proposal_meter
 from engine.file_marks import FileMarks
 from engine.filed_rounds import FiledRounds, weight
+from engine.forks import settings_before
 from engine.invariants import InvariantLog
 from engine.ledger import Ledger, lawful_ledger, ledger_after
 from engine.mending import counts_agree, held_of, recounted, rounds_in_words, unreadable_round
 from engine.rounds import ContentCheck, Drafting, Round, RunEnd, RunHeader
 from engine.session_file import Batch, SessionFileError, SessionReader, SessionWriter, StoredRun, Strip
+from engine.settings import Settings, SettingsError
 from engine.statistics import Statistics
 
 BATCH_ROUNDS = 256
@@ -33,7 +35,7 @@ BATCH_BYTES = 2**25
 """The file is at most so far behind: a batch is posted at whichever comes first."""
 
 
-_MAX_TAKEN_OVER = 1000  # changes of the drafter that are looked up in a file
+_MAX_LOOKED_UP = 1000  # changes of the settings, and of the drafter, that are looked up in a file
 
 
 class RecordedRun:
@@ -46,6 +48,8 @@ class RecordedRun:
         self.tokens: list[int] = []
         self.taken_over: list[tuple[int, Drafting]] = []
         """Where another drafter took over, and which."""
+        self.changes: list[tuple[int, dict[str, Any]]] | None = []
+        """The live settings that changed, by round; None: only the rounds themselves tell."""
         self.first_drift: int | None = None
         self.meters = Meters()
         self.identity = AcceptIdentity()
@@ -78,6 +82,8 @@ class RecordedRun:
             raise ValueError(f"round {record.index} came where round {count} was expected")
         if record.drafting is not None:
             self.taken_over.append((record.index, record.drafting))
+        if record.changed and self.changes is not None:
+            self.changes.append((record.index, dict(record.changed)))
         self._meter(record)
         row = row_of(record) | {
             "first_token": len(self.tokens),
@@ -163,6 +169,7 @@ class RecordedRun:
         return {
             "statistics": self.statistics.state(),
             "taken_over": [number for number, _ in self.taken_over],
+            "changes": None if self.changes is None else [number for number, _ in self.changes],
             "first_drift": self.first_drift,
             "losslessness": self.meters.losslessness.state(),
             "proposal": self.meters.proposal.state(),
@@ -190,7 +197,10 @@ class RecordedRun:
         """Why the proposal meter says nothing about this run's drafter under a rule, or None where it applies."""
         settings = self.header.settings
         if self.taken_over and (drafter := self.taken_over[-1][1].drafter) != "none":
-            settings = settings.with_live({"drafter": drafter})
+            try:
+                settings = settings.with_live({"drafter": drafter})
+            except SettingsError as error:
+                return f"not applicable: this version doesn't know the {error}"
         return why_no_proposal_meter(rule, settings.reports_q, settings.one_hot_q)
 
     def ledger(self, index: int, known: tuple[int, Ledger] | None = None) -> Ledger:
@@ -221,6 +231,19 @@ class RecordedRun:
     def has_column(self, name: str) -> bool:
         """Whether the column is known: a file of an earlier version may lack it, which makes it 0 throughout."""
         return name not in self._columns.absent
+
+    def settings_before(self, number: int) -> Settings:
+        """The settings in force before a round.
+
+        Reads all rounds before it where a file doesn't tell which of them changed any. Raises SessionFileError, or
+        SettingsError for changes that can't be.
+        """
+        if self.changes is None:
+            return settings_before(self.header.settings, (self[at] for at in range(number)))
+        changed: dict[str, Any] = {}
+        for at, change in self.changes:
+            changed |= change if at < number else {}
+        return self.header.settings.with_live(changed)
 
     def drafting_at(self, number: int) -> Drafting:
         """What drafted in a round."""
@@ -314,6 +337,8 @@ def stored_run(reader: SessionReader, stored: StoredRun, patient: bool = False) 
             run._columns, run.tokens = held.columns, held.tokens
             damage += held.damage
             damage += _restore(run, stored.state, held.curves, partial(reader.round, stored.id))
+            if held.damage or _rounds_told(stored) != len(held.columns):
+                run.changes = None  # there are rounds of which nothing was told
         except (SessionFileError, ValueError, TypeError, OverflowError) as error:
             run = RecordedRun(stored.header)
             damage = [f"This run can't be shown: {error}"]
@@ -371,9 +396,17 @@ def _restore(
         if not counts_agree(run.statistics, run._columns):
             raise ValueError("they aren't those of the rounds")
 
+    def changes() -> None:
+        numbers = state.get("changes")
+        if numbers is not None and not isinstance(numbers, list):
+            raise ValueError("no list of rounds")
+        run.changes = None
+        if numbers is not None and len(numbers) <= _MAX_LOOKED_UP:
+            run.changes = [(number, dict(read(number).changed)) for number in numbers]
+
     def taken_over() -> None:
         numbers = state.get("taken_over", [])
-        if not isinstance(numbers, list) or len(numbers) > _MAX_TAKEN_OVER:
+        if not isinstance(numbers, list) or len(numbers) > _MAX_LOOKED_UP:
             raise ValueError("no list of rounds")
         found = ((number, read(number).drafting) for number in numbers)
         run.taken_over = [(number, drafting) for number, drafting in found if drafting is not None]
@@ -399,6 +432,7 @@ def _restore(
     for name, kind, words in others:
         part(partial(_restore_part, getattr(run, name), state, name), anew(run, name, kind), f"{words} is left out")
     part(taken_over, lambda: None, "the drafter is taken to be the first one throughout")
+    part(changes, lambda: setattr(run, "changes", None), "where its settings changed is left to the rounds")
     drifting = np.flatnonzero(run._columns["drift"])
     run.first_drift = int(drifting[0]) if drifting.size else None
     return [f"What it had added up is damaged: {'; '.join(damage)}"] if damage else []

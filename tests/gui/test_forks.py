@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from PySide6.QtWidgets import QMenu
 
@@ -133,6 +135,21 @@ def test_a_fork_needs_rounds_and_the_models_that_recorded_them(qtbot, window: Ma
     assert "Load the models that recorded this run first" in (session.can("fork") or "")
     session.view.show_run(None)
     assert session.can("fork") is not None
+
+
+def test_a_recorded_change_that_cannot_be_is_told(qtbot, window: MainWindow) -> None:
+    run = window.session.recording.runs[0]
+    run.changes = [(0, {"drafter": "magic"})]
+    window.session.view.select(2)
+    said: list[str] = []
+    window.session.message.connect(lambda kind, text: said.append(text))
+    window.recordings.fork()
+    assert window.findChild(ForkDialog) is None
+    assert "can't be forked: drafter: 'magic' is no kind" in said[0]
+    run._rounds._tail[1] = dataclasses.replace(run[1], changed={"max_tokens": 5})  # type: ignore[union-attr]
+    window.session.fork(run, 2, SETTINGS)
+    assert "can't be forked: max_tokens" in said[1]
+    assert window.session.state == "ready"
 
 
 def test_the_dialog_says_what_is_wrong_and_reads_back_what_was_chosen(qtbot) -> None:

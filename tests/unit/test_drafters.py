@@ -13,6 +13,7 @@ import pytest
 from engine.backend import mx, nn
 from engine.drafter_kinds import DRAFTER_TABLE, DrafterError, parse_drafter
 from engine.drafting import draft_network
+from engine.forks import settings_before
 from engine.generator import SpeculativeGenerator
 from engine.models import Pair, bundled_pair
 from engine.prompt_lookup import NgramIndex
@@ -320,3 +321,13 @@ def test_the_record_names_what_drafts_in_every_round(pair: Pair, tmp_path: Path)
         (stored,) = opened.runs
         assert stored.damage is None
         assert stored.taken_over == run.taken_over
+        assert stored.changes == run.changes
+        assert [at for at, _ in run.changes or ()] == list(at)
+        for number in range(len(rounds) + 1):
+            wanted = settings_before(run.header.settings, rounds[:number])
+            assert run.settings_before(number) == stored.settings_before(number) == wanted
+        stored.changes = None
+        assert stored.settings_before(len(rounds)) == wanted, "as in a file that doesn't tell"
+        last, drafting = stored.taken_over[-1]
+        stored.taken_over[-1] = last, dataclasses.replace(drafting, drafter="magic")
+        assert "doesn't know the drafter" in str(stored.why_no_proposal_meter("stochastic"))
