@@ -8,7 +8,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,27 +17,24 @@ from engine.acceptance import Rule, Verdict, Verification, acceptance_rule
 from engine.admission import PromptError, check_kv_quantization, check_models, notices_of, prompt_ids
 from engine.alternatives import read_counterfactual
 from engine.backend import describe_backend, mx
-from engine.cache_layers import kv_quantization, snapshot_notice
-from engine.caches import Cache, CacheError, broken_law, rewind
+from engine.caches import CacheError
 from engine.counterfactuals import counterfactuals
 from engine.diagnostics import Host, Observation, distributions, observe
 from engine.drafters import Proposal, no_proposal
-from engine.drafting import draft_network, drafts_at_all, make_drafter
+from engine.drafting import draft_network, drafts_at_all
 from engine.emission import TextSoFar, keep_emitted
 from engine.forcing import force
 from engine.forks import Forced
 from engine.meters import meter_coordinates
-from engine.models import LanguageModel, Pair
+from engine.models import Pair
+from engine.paired_caches import PairedCaches
 from engine.penalties import preprocess_logits, preprocessing_active, xtc_active
 from engine.randomness import XTC, RoundKeys
 from engine.recording_size import check_size
-from engine.replay import repeat_draft, repeat_main
-from engine.rewinds import REWIND_TABLE, Outcome, Rewind, draft_trim, main_trim, next_debt
+from engine.rewinds import REWIND_TABLE
 from engine.round_record import coordinates_of, drafts_of, emissions_of, log_firsts
 from engine.rounds import (
-    CachePositions,
     ContentCheck,
-    Drafting,
     Round,
     RunEnd,
     RunHeader,
@@ -102,25 +99,22 @@ class SpeculativeGenerator:
         self._cancelled.clear()
         self._text = TextSoFar(target.vocabulary, settings.stop)
         self._seed = secrets.randbits(63) if settings.seed is None else settings.seed
-        self._main = self._cache_of(target)
-        self._drafting = settings.drafter
-        self._drafter = make_drafter(self.pair, settings, self._cache_of)
-        draft = None if self._drafter is None else self._drafter.model
+        self._caches = PairedCaches(self.pair, settings)
+        drafting = self._caches.drafting()
         self.rule, _ = self._decide_rule()
         self.header = RunHeader(
             run_id=0,
             target=target.info,
-            draft=draft.info if draft is not None else None,
-            drafter=settings.drafter if self._drafter is not None else "none",
+            draft=drafting.model,
+            drafter=drafting.drafter,
             vocabulary=target.vocabulary,
             prompt=prompt,
             prompt_tokens=tuple(ids),
             settings=dataclasses.replace(settings, seed=self._seed),
             seed=self._seed,
             backend=describe_backend(),
-            notices=(*self.pair.notices, *notices_of(self.pair, settings), *self._cache_notices()),
+            notices=(*self.pair.notices, *notices_of(self.pair, settings), *self._caches.notices()),
         )
-        log.info("drafter in use: %s, chosen", self.header.drafter)
 
     def start(self, prompt: str | Sequence[int], progress: Callable[[int, int], bool] | None = None) -> RunHeader:
         """Read the prompt (text or ids): both caches take all of it but the last token, in chunks.
@@ -137,21 +131,11 @@ class SpeculativeGenerator:
             raise
         return self._describe_caches()
 
-    def _cache_of(self, model: LanguageModel) -> Cache:
-        return Cache(model, kv_quantization(self.settings), self.settings.prefill_chunk)
-
-    def _cache_notices(self) -> list[str]:
-        caches: dict[str, Iterable[Any]] = {"target": self._main.layers}
-        if self._draft_cache is not None:
-            caches["draft"] = self._draft_cache.layers
-        notice = snapshot_notice(caches)
-        return [] if notice is None else [notice]
-
     def _describe_caches(self) -> RunHeader:
         """The header, with the caches as they are once they hold something."""
         assert self.header is not None
-        draft = () if self._draft_cache is None else self._draft_cache.describe()
-        self.header = dataclasses.replace(self.header, main_layers=self._main.describe(), draft_layers=draft)
+        main, draft = self._caches.main.describe(), self._caches.drafting().layers
+        self.header = dataclasses.replace(self.header, main_layers=main, draft_layers=draft)
         return self.header
 
     def fork(
@@ -208,13 +192,10 @@ class SpeculativeGenerator:
         """
         if self.header is None or (self.end is not None and self.end.finish_reason == "error"):
             raise RuntimeError("the caches can be checked only in a run that hasn't failed")
-        started, before = time.perf_counter(), self.check_syncs
-        context = [*self._prompt, *self.tokens]
-        main = self._largest_difference(self.pair.target, self._main, context, context[-1:])
-        draft, drafter = None, self._drafter
-        if drafter is not None and drafter.model is not None and drafter.cache is not None:
-            draft = self._largest_difference(drafter.model, drafter.cache, context, self._pending(context))
-        return ContentCheck(self._index - 1, main, draft, self.check_syncs - before, time.perf_counter() - started)
+        started = time.perf_counter()
+        main, draft, syncs = self._caches.differences(self._context, len(self._prompt) - 1)
+        self.check_syncs += syncs
+        return ContentCheck(self._index - 1, main, draft, syncs, time.perf_counter() - started)
 
     def proceed(self, max_tokens: int) -> None:
         """Go on after the end for so many more tokens (-1: no limit), with the caches and the debt as they are."""
@@ -258,56 +239,43 @@ class SpeculativeGenerator:
     def _round(self) -> Round:
         clock = [time.perf_counter()]
         changed = self._apply_changes()
-        rule, reason = self._decide_rule()
-        self.rule = rule
-        keys = RoundKeys(self._seed, self._index)
-        context = [*self._prompt, *self.tokens]
-        draft_refed = self._change_drafter(context)
-        k = self._draft_count()
-        main_refed = self._repair(self._main, self._main_rewind, context[:-1])
-        main_start = self._main.position
-        self._main.remember(k + 1)
-        repaired, draft_start = self._ready_draft(context, k)
-        draft_refed += repaired
+        self.rule, reason = self._decide_rule()
+        keys, context, caches = RoundKeys(self._seed, self._index), self._context, self._caches
+        refed = caches.change_drafter(context)
+        start = caches.ready(context, k := self._draft_count(), refed)
         try:
             proposal = self._draft(context, k, keys)
             k = proposal.tokens.shape[0]
             clock.append(time.perf_counter())
-            verdict, observation, weights = self._verify(context, rule, proposal, keys)
+            verdict, observation, weights = self._verify(context, proposal, keys)
             host = self._sync(verdict, proposal, observation, weights)
             clock.append(time.perf_counter())
             self._check_logits(host, k)
         except BaseException:
-            self._main.return_to(main_start)
-            if self._draft_cache is not None:
-                self._draft_cache.return_to(draft_start)
+            caches.return_to(start)
             raise
         drafted, count = host["drafted"].tolist(), int(host["count"])
-        self._hold(context, drafted)
+        caches.hold(context, drafted)
         emitted = self._emit(drafted, count, int(host["token"]))
         seen = distributions(observation, host, k) if observation is not None else ()
         drafts = drafts_of(drafted, count, len(emitted), host, seen)
         clock.append(time.perf_counter())
-        accepted = min(count, len(emitted))
-        context += emitted
-        main_cache = self._rewind_main(context, k, accepted, len(emitted), main_start, main_refed)
-        draft_cache = self._rewind_draft(context, k, accepted, len(emitted), draft_start, draft_refed)
+        main, draft = caches.rewind(self._context, start, k, min(count, len(emitted)), len(emitted))
+        self._hold_to_the_law(caches.broken_laws(main, draft, k))
         clock.append(time.perf_counter())
         record = Round(
             index=self._index,
-            context_length=len(context) - len(emitted),
-            rule=rule.id,
+            context_length=len(context),
+            rule=self.rule.id,
             rule_label=self._label(),
             rule_reason=reason,
-            distribution_preserving=rule.distribution_preserving
-            and not self._main_rewind.is_fault
-            and self._forced is None,
+            distribution_preserving=self._is_lossless,
             drafts=drafts,
-            emitted=emissions_of(emitted, count, k, rule, bool(host.get("degenerate", False)), seen),
-            main_cache=main_cache,
-            draft_cache=draft_cache,
-            debt=self._debt,
-            drift=draft_cache.expected_end - draft_cache.end if draft_cache is not None else 0,
+            emitted=emissions_of(emitted, count, k, self.rule, bool(host.get("degenerate", False)), seen),
+            main_cache=main,
+            draft_cache=draft,
+            debt=caches.debt,
+            drift=draft.expected_end - draft.end if draft is not None else 0,
             timings=Timings(*(after - before for before, after in itertools.pairwise(clock))),
             distributions=seen,
             changed=changed,
@@ -315,24 +283,24 @@ class SpeculativeGenerator:
             forced="" if self._forced is None else str(self._forced),
             coordinates=coordinates_of(host, len(emitted)),
             counterfactual=read_counterfactual(host),
-            drafting=self._in_use() if "drafter" in changed else None,
+            drafting=caches.drafting() if "drafter" in changed else None,
         )
-        self._forced = None
         self._close_round(record)
         return record
 
     def _draft(self, context: list[int], k: int, keys: RoundKeys) -> Proposal:
-        if k == 0 or self._drafter is None:
+        drafter = self._caches.drafter
+        if k == 0 or drafter is None:
             return no_proposal()
-        return self._drafter.propose(context, self._owed, k, self._history(context, self._drafter.settings), keys)
+        return drafter.propose(context, self._caches.owed, k, self._history(context, drafter.settings), keys)
 
     def _verify(
-        self, context: list[int], rule: Rule, proposal: Proposal, keys: RoundKeys
+        self, context: list[int], proposal: Proposal, keys: RoundKeys
     ) -> tuple[Verdict, Observation | None, mx.array]:
         """One target pass over y and the drafts, the rule's verdict on them, and what it drew from, all lazy."""
         sampler, settings = self.settings.sampler, self.settings
         ids = mx.concatenate([mx.array(context[-1:], dtype=mx.uint32), proposal.tokens.astype(mx.uint32)])
-        logits = self._main.forward(ids)[0]
+        logits = self._caches.main.forward(ids)[0]
         coins = keys.uniforms(XTC, ids.shape[0]) if xtc_active(sampler) else None
         processed = preprocess_logits(logits, sampler, self._history(context, sampler), proposal.tokens, coins)
         if not preprocessing_active(sampler):
@@ -345,20 +313,20 @@ class SpeculativeGenerator:
             processed,
             proposal.processed,
         )
-        verdict = rule.decide(verification)
+        verdict = self.rule.decide(verification)
         if self._forced is not None:
-            verdict = force(verification, verdict, rule, self._forced)
+            verdict = force(verification, verdict, self.rule, self._forced)
         # A bias may be finite and overflow once it is divided by the temperature.
         weights = processed if sampler.is_greedy else verification.target
         if not settings.record:
             return verdict, None, weights
-        drafting = self._drafter.settings if self._drafter else None
+        drafting = self._caches.drafter.settings if self._caches.drafter is not None else None
         target = (logits, processed, coins, sampler)
         n = logits.shape[-1] if settings.full_vocabulary else settings.top_n
         seen = observe(verification, verdict, proposal, target, drafting, n, settings.diagnostics)
         if settings.diagnostics and not sampler.is_greedy:
             seen.arrays.update(meter_coordinates(verification, verdict))
-            seen.arrays.update(counterfactuals(verification, rule.id, verdict, seen.arrays))
+            seen.arrays.update(counterfactuals(verification, self.rule.id, verdict, seen.arrays))
         return verdict, seen, weights
 
     def _sync(self, verdict: Verdict, proposal: Proposal, seen: Observation | None, weights: mx.array) -> Host:
@@ -404,43 +372,14 @@ class SpeculativeGenerator:
             self._text.close()
         return emitted
 
-    def _rewind_main(
-        self, committed: list[int], k: int, accepted: int, emitted: int, start: int, refed: int
-    ) -> CachePositions:
-        """Bring the main cache back to all committed tokens but the last, and hold it against the law."""
-        how, lawful = self._main_rewind, main_trim(k, emitted)
-        asked = how.trim(Outcome(k, accepted, emitted, lawful, self._previous_trims[0]))
-        self._previous_trims = (lawful, self._previous_trims[1])
-        positions = rewind(self._main, how, asked, start, committed, len(committed) - 1, refed)
-        self._hold_to_the_law("main", how, positions)
-        return positions
-
-    def _rewind_draft(
-        self, committed: list[int], k: int, accepted: int, emitted: int, start: int, refed: int
-    ) -> CachePositions | None:
-        """Bring the draft cache back to the accepted prefix but what is owed to it; None without a drafter."""
-        cache = self._draft_cache
-        if cache is None:
-            self._debt = 0
-            return None
-        how, lawful = self._draft_rewind, draft_trim(k, emitted) if k else 0
-        asked = how.trim(Outcome(k, accepted, emitted, lawful, self._previous_trims[1])) if k else 0
-        self._previous_trims = (self._previous_trims[0], lawful)
-        self._debt = next_debt(self._debt, k, emitted)
-        expected = len(committed) - 1 - self._debt
-        positions = rewind(cache, how, asked, start, committed, expected, refed)
-        if k:
-            self._hold_to_the_law("draft", how, positions)
-        return positions
-
-    def _hold_to_the_law(self, name: str, how: Rewind, positions: CachePositions) -> None:
-        """A cache that misses the law without a fault asked for ends the run, behind the round that shows it."""
-        if not how.is_fault and (broken := broken_law(name, positions)) is not None:
-            told = f"{self._ending[1]}; " if self._ending is not None and self._ending[0] == "error" else ""
-            self._ending = ("error", told + broken)
+    def _hold_to_the_law(self, broken: list[str]) -> None:
+        """A cache that missed it without a fault asked for ends the run, behind the round that shows it."""
+        if broken:
+            self._ending = ("error", "; ".join(broken))
             self._text.close()
 
     def _close_round(self, record: Round) -> None:
+        self._forced = None
         self._index += 1
         self._seconds += record.timings.total
         self.statistics.add(record)
@@ -466,7 +405,7 @@ class SpeculativeGenerator:
             return {}
         changed = {n: v for n, v in self._changes.items() if getattr(self.settings, n) != v}
         self._changes = {}
-        self.settings = self.settings.with_live(changed)
+        self.settings = self._caches.settings = self.settings.with_live(changed)
         return changed
 
     def _history(self, context: list[int], sampler: SamplerSettings) -> mx.array | None:
@@ -478,14 +417,15 @@ class SpeculativeGenerator:
 
     def _draft_count(self) -> int:
         """k, no more than the tokens still allowed and than both contexts have room for."""
-        if self._drafter is None:
+        if self._caches.drafter is None:
             return 0
         k, held = self.settings.num_draft_tokens, len(self._prompt) + len(self.tokens)
         if self._limit != -1:
             k = min(k, self._limit - len(self.tokens))
         if (room := self.pair.target.context_length) is not None:
             k = min(k, room - held)
-        if self._drafter.model is not None and (room := self._drafter.model.context_length) is not None:
+        draft = self._caches.draft_model
+        if draft is not None and (room := draft.context_length) is not None:
             k = min(k, room - held + 1)
         return max(k, 0)
 
@@ -494,147 +434,49 @@ class SpeculativeGenerator:
         held = len(self._prompt) + len(self.tokens)
         if room is None or held <= room:
             return False
-        draft = None if self._drafter is None else self._drafter.model
+        draft = self._caches.draft_model
         other = f", the draft's {draft.context_length}" if draft is not None else ""
         self._finish("length", f"The context is full: the target's holds {room} tokens{other}; {held} are in use.")
         return True
 
     @property
-    def _main_rewind(self) -> Rewind:
-        return REWIND_TABLE[self.settings.main_rewind]
+    def _context(self) -> list[int]:
+        """The prompt and all emitted tokens."""
+        return [*self._prompt, *self.tokens]
 
     @property
-    def _draft_rewind(self) -> Rewind:
-        return REWIND_TABLE[self.settings.rewind]
+    def _main_is_wrong(self) -> bool:
+        """Whether a fault of the main cache corrupts p itself."""
+        return REWIND_TABLE[self.settings.main_rewind].is_fault
+
+    @property
+    def _is_lossless(self) -> bool:
+        return self.rule.distribution_preserving and not self._main_is_wrong and self._forced is None
 
     def _label(self) -> str:
         """The rule's label, and what takes losslessness from it."""
-        wrongs = [f"main cache {self._main_rewind.id}"] if self._main_rewind.is_fault else []
+        wrongs = [f"main cache {self.settings.main_rewind}"] if self._main_is_wrong else []
         wrongs += [str(self._forced)] if self._forced is not None else []
         return "; not lossless: ".join([self.rule.label, *wrongs])
 
-    def _pending(self, context: list[int]) -> list[int]:
-        """What the next draft pass is fed: the owed tokens, unless a fault forgets them, and y."""
-        return context[len(context) - 1 - self._owed :]
-
-    @property
-    def _owed(self) -> int:
-        return self._debt if self._draft_rewind.feeds_debt else 0
-
-    @property
-    def _draft_cache(self) -> Cache | None:
-        return None if self._drafter is None else self._drafter.cache
-
-    def _ready_draft(self, context: list[int], k: int) -> tuple[int, int]:
-        """(tokens fed anew, where the draft cache then stands), before a round with k drafts."""
-        cache, held = self._draft_cache, context[: len(context) - 1 - self._debt]
-        if cache is None:
-            return 0, 0
-        refed = self._repair(cache, self._draft_rewind, held) if k else 0
-        cache.remember(len(self._pending(context)) + k - 1)
-        return refed, cache.position
-
-    def _in_use(self) -> Drafting:
-        """What drafts now."""
-        if self._drafter is None:
-            return Drafting("none", None)
-        model, cache = self._drafter.model, self._draft_cache
-        info, layers = None if model is None else model.info, () if cache is None else cache.describe()
-        return Drafting(self._drafting, info, layers)
-
-    def _change_drafter(self, context: list[int]) -> int:
-        """Put the drafter that was asked for in the place of another, and feed its cache; how many tokens it took."""
-        if self._drafting == self.settings.drafter:
-            return 0
-        self._put_drafter()
-        if (cache := self._draft_cache) is None:
-            return 0
-        held = context[: len(context) - 1 - self._debt]
-        for _ in cache.feed(held):
-            pass
-        return len(held)
-
-    def _put_drafter(self) -> None:
-        self._drafting = self.settings.drafter
-        self._drafter = make_drafter(self.pair, self.settings, self._cache_of)
-        log.info("drafter in use: %s, chosen", self._drafting)
-
-    def _repair(self, cache: Cache, how: Rewind, held: list[int]) -> int:
-        """Feed a cache anew from where a fault, now off, left it wrong; a prefill, with syncs of its own."""
-        if how.is_fault or (wrong := cache.first_wrong(held, len(held))) is None:
-            return 0
-        good = cache.within_reach(wrong)
-        cache.return_to(good)
-        for _ in cache.feed(held[good:]):
-            pass
-        return len(held) - good
-
-    def _hold(self, context: list[int], drafted: list[int]) -> None:
-        """Enter a round's passes into both ledgers."""
-        self._main.hold([context[-1], *drafted])
-        if self._draft_cache is not None and drafted:
-            self._draft_cache.hold([*self._pending(context), *drafted[:-1]])
-
-    def _largest_difference(self, model: LanguageModel, cache: Cache, context: list[int], pending: list[int]) -> float:
-        """Between the logits behind `context` from this cache, fed with `pending`, and from a fresh one."""
-        fresh = self._cache_of(model)
-        with cache.lent(len(pending)):
-            in_use = cache.forward(mx.array(pending, dtype=mx.uint32))[0, -1]
-            quantized_at = cache.quantized_at
-        self.check_syncs += self._refill(fresh, context[:-1], quantized_at) + 1
-        anew = fresh.forward(mx.array(context[-1:], dtype=mx.uint32))[0, -1]
-        # What both rule out with -inf doesn't differ.
-        gap = mx.where(in_use == anew, 0, mx.abs(in_use.astype(mx.float32) - anew.astype(mx.float32)))
-        return float(np.array(mx.max(gap)))
-
-    def _refill(self, fresh: Cache, ids: list[int], quantized_at: int | None) -> int:
-        """Feed all of `ids` to an empty cache, in quantized keys and values from where another had them; the syncs."""
-        read = len(self._prompt) - 1
-        syncs = sum(1 for _ in fresh.feed(ids[:read]))
-        if quantized_at is not None and fresh.quantized_at is None:
-            syncs += sum(1 for _ in fresh.feed(ids[read:quantized_at]))
-            fresh.quantize()
-            read = max(read, quantized_at)
-        return syncs + sum(1 for _ in fresh.feed(ids[read:]))
-
     def _prefill(self, ids: list[int], progress: Callable[[int, int], bool] | None) -> bool:
-        """Read the prompt into both caches, chunk by chunk; False if it was cancelled."""
-        caches = [self._main] if self._draft_cache is None else [self._main, self._draft_cache]
-        done, total = 0, len(ids) * len(caches)
-        for cache in caches:
-            for fed in cache.feed(ids):
-                if self._cancelled.is_set() or (progress is not None and progress(done, total)):
-                    return False
-                done += fed
-        return not (progress is not None and progress(done, total))
+        """Read the prompt into both caches; False if it was cancelled."""
+
+        def stopped(done: int, total: int) -> bool:
+            return self._cancelled.is_set() or (progress is not None and progress(done, total))
+
+        return self._caches.read(ids, stopped)
 
     def _repeat(self, record: Round) -> None:
         """Take over a recorded round: its passes, its tokens, its count."""
-        context = [*self._prompt, *self.tokens]
-        self._feed_anew(self._main, record.main_cache, context)
-        repeat_main(self._main, context, record)
         if "drafter" in record.changed:
-            self.settings = dataclasses.replace(self.settings, drafter=record.changed["drafter"])
-            self._put_drafter()
-        if self._draft_cache is not None and record.draft_cache is not None:
-            self._feed_anew(self._draft_cache, record.draft_cache, context)
-            repeat_draft(self._draft_cache, context, record)
-            self._draft_cache.evaluate()
-        self._main.evaluate()
+            self.settings = self._caches.settings = self.settings.with_live({"drafter": record.changed["drafter"]})
+        self._caches.repeat(self._context, record)
         for token in (e.token for e in record.emitted):
             self.tokens.append(token)
             self._text.add(token)
-        k, emitted = record.k, len(record.emitted)
-        self._debt = record.debt
-        self._previous_trims = (main_trim(k, emitted), draft_trim(k, emitted) if k else 0)
         self._index = record.index + 1
         self.statistics.add(record)
-
-    def _feed_anew(self, cache: Cache, positions: CachePositions, context: list[int]) -> None:
-        if positions.refed:
-            cache.return_to(positions.start - positions.refed)
-            for _ in cache.feed(context[positions.start - positions.refed : positions.start]):
-                pass
 
     # The end
 

@@ -201,10 +201,10 @@ def test_r56_every_layer_goes_back() -> None:
     generator, rounds = run(target, rejected, max_tokens=8)
     assert all(record.accepted == 0 for record in rounds)
     assert all(len(record.main_cache.layers_end) == 1 for record in rounds)
-    assert generator._main.positions() == (len(PROMPT) + 7,) * 3
+    assert generator._caches.main.positions() == (len(PROMPT) + 7,) * 3
     # A layer that is forgotten ends the run, and is named by its position.
     generator = generator_of(target, rejected)
-    generator._main.layers[1].trim = lambda tokens: 0
+    generator._caches.main.layers[1].trim = lambda tokens: 0
     next(generator.rounds())
     assert generator.end is not None
     assert generator.end.finish_reason == "error"
@@ -228,10 +228,10 @@ def test_faults_go_wrong_as_they_do_in_plain_caches_and_are_repaired(name: str, 
         for record in itertools.islice(rounds, 40):
             recorded.append(record)
             ledger = recorded.ledger(record.index)
-            assert list(ledger.main) == generator._main.held
-            assert generator._drafter is not None
-            assert generator._drafter.cache is not None
-            assert list(ledger.draft or ()) == generator._drafter.cache.held
+            assert list(ledger.main) == generator._caches.main.held
+            assert generator._caches.drafter is not None
+            assert generator._caches.draft is not None
+            assert list(ledger.draft or ()) == generator._caches.draft.held
             for positions in (record.main_cache, record.draft_cache):
                 assert positions is not None
                 assert set(positions.layers_end) == {positions.end}
@@ -308,16 +308,16 @@ def test_a_round_that_fails_leaves_both_caches_at_the_last_good_one(name: str) -
     failing = False
     assert generator.end is not None
     assert "injected" in generator.end.notice
-    assert generator._drafter is not None
+    assert generator._caches.drafter is not None
     assert record.draft_cache is not None
-    for cache, positions in ((generator._main, record.main_cache), (generator._drafter.cache, record.draft_cache)):
+    for cache, positions in ((generator._caches.main, record.main_cache), (generator._caches.draft, record.draft_cache)):
         assert cache is not None
         assert cache.positions() == (positions.end,) * len(cache.layers)
         fresh = target.make_cache()
         target.network(mx.array([cache.held]), cache=fresh)
         ids = mx.array([7])
         expected, found = target.network(ids[None], cache=fresh)[0, -1], cache.forward(ids)[0, -1]
-        if cache is generator._main:
+        if cache is generator._caches.main:
             assert float(mx.abs(expected - found).max()) < 1e-3
         else:
             assert int(mx.argsort(expected)[-2]) in [int(i) for i in mx.argsort(found)[-3:]]
@@ -495,10 +495,10 @@ def test_r50_a_later_start_is_met_before_the_pass_that_would_cross_it() -> None:
     assert generator.header.main_layers[0].note == "4 bits from 20 tokens on"
     crossed = {}
     for record in generator.rounds():
-        assert generator._drafter is not None
+        assert generator._caches.drafter is not None
         for side, cache, at in (
-            ("main", generator._main, record.main_cache),
-            ("draft", generator._drafter.cache, record.draft_cache),
+            ("main", generator._caches.main, record.main_cache),
+            ("draft", generator._caches.draft, record.draft_cache),
         ):
             assert cache is not None
             assert at is not None
@@ -531,8 +531,8 @@ def test_a_check_before_the_start_quantizes_nothing() -> None:
     generator = generator_of(target, often_wrong(target), kv_bits=4, kv_group_size=32, kv_start=len(PROMPT))
     found = generator.check_contents()
     assert found.main_difference < 0.05
-    assert {layer.type for layer in generator._main.describe()} == {"KVCache"}
-    assert generator._main.quantized_at is None
+    assert {layer.type for layer in generator._caches.main.describe()} == {"KVCache"}
+    assert generator._caches.main.quantized_at is None
 
 
 @pytest.mark.parametrize(

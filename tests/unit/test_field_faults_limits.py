@@ -230,10 +230,10 @@ def test_a_failing_pass_ends_the_run_with_its_rounds_kept(who: str, passes: int,
     # Both caches stand where the last good round left them, and hold what they should.
     context = [*PROMPT, *emitted]
     assert kept[-1].draft_cache is not None
-    assert generator._main.positions() == (kept[-1].main_cache.end,) * 2
-    assert generator._main.held == context[: kept[-1].main_cache.end]
-    assert generator._draft_cache is not None
-    assert generator._draft_cache.positions() == (kept[-1].draft_cache.end,) * 2
+    assert generator._caches.main.positions() == (kept[-1].main_cache.end,) * 2
+    assert generator._caches.main.held == context[: kept[-1].main_cache.end]
+    assert generator._caches.draft is not None
+    assert generator._caches.draft.positions() == (kept[-1].draft_cache.end,) * 2
     with pytest.raises(RuntimeError, match="only after it ended without an error"):
         generator.proceed(5)
     # And the same generator runs again, as one that never failed.
@@ -251,7 +251,7 @@ def test_a_failure_behind_the_test_takes_its_tokens_back(who: str, monkeypatch: 
     generator.start(PROMPT)
     rounds = generator.rounds()
     kept = [next(rounds) for _ in range(3)]
-    cache = generator._main if who == "main" else generator._draft_cache
+    cache = generator._caches.main if who == "main" else generator._caches.draft
     assert cache is not None
 
     def broken(tokens: int) -> Any:

@@ -92,12 +92,12 @@ def test_the_rewind_law_holds_over_200_rounds(stochastic: bool, k: int) -> None:
             generator.cancel()
     assert generator.end is not None
     assert generator.end.finish_reason == "cancelled"
-    assert [layer.offset for layer in generator._main.layers] == [held] * 3
+    assert [layer.offset for layer in generator._caches.main.layers] == [held] * 3
     # The caches hold the committed tokens themselves, not only as many.
     context = [0, 1, 2, 3, *generator.tokens]
-    assert generator._main.layers[2].tokens() == context[:held]
-    assert generator._drafter is not None
-    assert generator._drafter.cache.layers[1].tokens() == context[: held - debt]
+    assert generator._caches.main.layers[2].tokens() == context[:held]
+    assert generator._caches.drafter is not None
+    assert generator._caches.draft.layers[1].tokens() == context[: held - debt]
 
 
 def test_legacy_rewind_falls_behind_in_every_round() -> None:
@@ -348,8 +348,8 @@ def test_non_finite_logits_stop_the_run_and_name_the_position(value: float, who:
     assert generator.end.notice == f"non-finite logits at step 3 ({who})"
     assert len(generator.tokens) in (2, 3)
     # Both caches stand at the last good round.
-    assert generator._main.position == 3 + len(generator.tokens)
-    assert records[-1].main_cache.end == generator._main.position
+    assert generator._caches.main.position == 3 + len(generator.tokens)
+    assert records[-1].main_cache.end == generator._caches.main.position
 
 
 @pytest.mark.parametrize("who", ["target", "draft"])
@@ -385,10 +385,10 @@ def test_an_exception_inside_a_round_leaves_the_caches_at_the_last_good_one() ->
     assert list(rounds) == []
     assert generator.end is not None
     assert (generator.end.finish_reason, generator.end.notice) == ("error", "MemoryError('no room')")
-    assert generator._main.positions() == (record.main_cache.end,) * 2
-    assert generator._drafter is not None
+    assert generator._caches.main.positions() == (record.main_cache.end,) * 2
+    assert generator._caches.drafter is not None
     assert record.draft_cache is not None
-    assert generator._drafter.cache.positions() == (record.draft_cache.end,) * 2
+    assert generator._caches.draft.positions() == (record.draft_cache.end,) * 2
 
 
 @pytest.mark.parametrize(
@@ -433,7 +433,7 @@ def test_prefill_in_chunks_reports_and_can_be_cancelled(chunk: int) -> None:
     generator.start([0] * 8, lambda done, total: bool(seen.append((done, total))))
     assert seen[0] == (0, 14)
     assert seen[-1] == (14, 14)
-    assert generator._main.position == 7
+    assert generator._caches.main.position == 7
     assert len(list(generator.rounds())) > 0
     generator.start([0] * 8, lambda done, total: done >= min(chunk, 7))
     assert generator.end is not None

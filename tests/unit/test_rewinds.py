@@ -96,8 +96,8 @@ def test_the_ledger_shows_the_first_wrong_position(cache: str, fault: str) -> No
             assert positions.first_wrong == first
             assert len(held) == positions.end
     # The engine's own ledger, and what the toy's caches really hold, say the same.
-    assert generator._drafter is not None
-    for cache_in_use, held in ((generator._main, ledger.main), (generator._drafter.cache, ledger.draft)):
+    assert generator._caches.drafter is not None
+    for cache_in_use, held in ((generator._caches.main, ledger.main), (generator._caches.draft, ledger.draft)):
         assert tuple(cache_in_use.held) == held
         assert tuple(cache_in_use.layers[1].tokens()) == held
 
@@ -138,7 +138,7 @@ def test_a_broken_law_without_a_fault_ends_the_run_behind_the_round_that_shows_i
     generator = generator_of(max_tokens=50)
     rounds = generator.rounds()
     next(rounds)
-    monkeypatch.setattr(type(generator._main.layers[1]), "trim", lambda self, n: 0)
+    monkeypatch.setattr(type(generator._caches.main.layers[1]), "trim", lambda self, n: 0)
     broken = [record for record in rounds if record.main_cache.trim_asked != (0,)]
     assert len(broken) == 1
     assert generator.end is not None
@@ -182,9 +182,9 @@ def test_the_ledger_follows_a_fault_that_comes_and_goes() -> None:
         elif index == 20:
             generator.cancel()
         ledger = ledger_after(generator.header, records, index)
-        assert generator._drafter is not None
-        assert list(ledger.main) == generator._main.held
-        assert list(ledger.draft or ()) == generator._drafter.cache.held
+        assert generator._caches.drafter is not None
+        assert list(ledger.main) == generator._caches.main.held
+        assert list(ledger.draft or ()) == generator._caches.draft.held
     assert records[-1].main_cache.first_wrong is None
 
 
@@ -196,7 +196,7 @@ def test_contents_are_checked_against_fresh_caches(fault: str) -> None:
     for _ in range(6):
         next(rounds)
     before = generator.host_syncs
-    ends = (generator._main.positions(), list(generator._main.held))
+    ends = (generator._caches.main.positions(), list(generator._caches.main.held))
     found = generator.check_contents()
     assert found.round == 5
     assert found.main_difference < 1e-3
@@ -204,7 +204,7 @@ def test_contents_are_checked_against_fresh_caches(fault: str) -> None:
     assert (found.draft_difference > 0.1) == (fault == "legacy-rewind")
     assert generator.host_syncs == before
     assert generator.check_syncs == found.syncs > 0
-    assert (generator._main.positions(), list(generator._main.held)) == ends
+    assert (generator._caches.main.positions(), list(generator._caches.main.held)) == ends
     tokens = list(generator.tokens)
     list(rounds)
     assert generator.end is not None
@@ -223,8 +223,8 @@ def test_the_header_describes_every_layer_of_both_caches() -> None:
     header = generator.start("The sea was calm that morning")
     assert pair.draft is not None
     for layers, model, cache in (
-        (header.main_layers, pair.target, generator._main),
-        (header.draft_layers, pair.draft, generator._drafter and generator._drafter.cache),
+        (header.main_layers, pair.target, generator._caches.main),
+        (header.draft_layers, pair.draft, generator._caches.drafter and generator._caches.draft),
     ):
         assert cache is not None
         assert len(layers) == model.info.layers
