@@ -10,6 +10,7 @@ from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QDialog, QDialogButtonBox, QFormLayout, QLabel, QVBoxLayout, QWidget
 
 from app import theme
+from app.drafter_field import DrafterField
 from app.fields import (
     ChoiceField,
     NumberField,
@@ -46,6 +47,7 @@ class ForkDialog(QDialog):
             "top_k": NumberField("top-k", "Keep the k likeliest", sampler_check("top_k"), whole=True, words=off),
             "top_p": NumberField("top-p", "Keep this mass", sampler_check("top_p"), step=0.05, words=off),
             "min_p": NumberField("min-p", "Keep down to this share", sampler_check("min_p"), step=0.05, words=off),
+            "drafter": DrafterField(),
             "seed": TextField("seed", "Where the random numbers start", read_seed, write_seed, 12),
             "max_tokens": NumberField(
                 "max", "Tokens to emit at most", settings_check("max_tokens"), whole=True, words={"no limit": -1}
@@ -63,6 +65,8 @@ class ForkDialog(QDialog):
         self._lay_out()
         for field in (*self.fields.values(), self.decree, self.position, self.token):
             field.edited.connect(self._refresh)
+        # A button that takes no focus, as on macOS, is pressed before what was typed is entered.
+        self.fields["drafter"].editTextChanged.connect(self._refresh)
         self._refresh()
 
     def _lay_out(self) -> None:

@@ -15,7 +15,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
@@ -270,6 +270,11 @@ class ForkTree(QListView):
             self.scrollTo(self._lanes.index(row), QAbstractItemView.ScrollHint.PositionAtCenter)
 
     # Events
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        if event.size().height() != event.oldSize().height():
+            self._go_to_shown()
 
     def show_lane(self, row: int, round_index: int | None = None) -> None:
         """Show the run of a lane: at a round, else at the one under the cursor, unless that follows the tail."""

@@ -172,3 +172,25 @@ def test_the_dialog_says_what_is_wrong_and_reads_back_what_was_chosen(qtbot) -> 
         assert dialog.told.text()
         field.lineEdit().setText(before)
         assert dialog.ok.isEnabled()
+    drafter = dialog.fields["drafter"]
+    for text, part in (("requantized:3", ""), ("magic", "is no kind of drafter"), ("sample", "")):
+        drafter.setEditText(text)
+        assert dialog.ok.isEnabled() is not bool(part)
+        assert part in dialog.told.text()
+        assert part or dialog.settings().drafter == text
+
+
+def test_a_fork_may_have_another_drafter(qtbot, window: MainWindow) -> None:
+    session = window.session
+    original = session.recording.runs[0]
+    session.view.select(6)
+    window.actions_by_name["fork"].trigger()
+    dialog = window.findChild(ForkDialog)
+    assert dialog is not None
+    dialog.fields["drafter"].set_value("greedy")
+    dialog.accept()
+    wait_for_run(qtbot, window, 2)
+    fork = session.recording.runs[1]
+    assert fork.header.notices[-1] == "Forked before round 6: drafter sample → greedy."
+    assert [(at, found.drafter) for at, found in fork.taken_over] == [(6, "greedy")]
+    assert fork.tokens[: len(emitted(list(original)[:6]))] == emitted(list(original)[:6])

@@ -161,3 +161,15 @@ def test_a_run_that_cannot_be_shown_has_a_lane_that_says_so(panel: TimelinePanel
     row = panel.tree.visualRect(panel.tree.model().index(4, 0)).center().y()
     assert any(before.pixelColor(x, y) == red for x in range(0, 400) for y in range(row - 8, row + 8))
     assert isinstance(panel.tree, ForkTree)
+
+
+def test_the_lane_shown_stays_in_sight_where_there_is_less_room(
+    panel: TimelinePanel, view: View, runs: list[RecordedRun]
+) -> None:
+    view.show_run(runs[3])
+    tree = panel.tree
+    for rows in (4, 1):
+        tree.resize(tree.width(), rows * row_height() + 1)
+        row = next(row for row, lane in enumerate(tree.lanes()) if lane.run is runs[3])
+        area = tree.visualRect(tree.model().index(row, 0))
+        assert tree.viewport().rect().contains(area.center()), rows
