@@ -89,7 +89,9 @@ class Pair:
 def _load_tokenizer(folder: Path) -> Any:
     check_tokenizer(folder)
     from mlx_lm.utils import load_tokenizer
+    from transformers.utils import logging as their_logging
 
+    their_logging.set_verbosity_error()  # it warns of networks that it would build, which it is never asked to
     try:
         with panics_told():
             return load_tokenizer(folder, {"trust_remote_code": False, "local_files_only": True})

@@ -17,7 +17,7 @@ from engine.text import Vocabulary
 Chat = Callable[[Sequence[dict[str, str]]], str]
 """From messages (role, content) to a text that ends where the answer begins; raises ValueError if they don't fit."""
 
-CHAT_SECONDS = 3.0
+CHAT_SECONDS = 2.0
 """What a chat template may take; those of real models take a few milliseconds."""
 MAX_CHAT = 2**24
 """Characters that a chat template may make of the messages."""

@@ -116,7 +116,8 @@ def _tell_check(check: ContentCheck, header: RunHeader) -> None:
 
 def _tell_header(header: RunHeader) -> None:
     """Who runs, with which seed, and anything that isn't what was asked."""
-    drafting = "no draft" if header.draft is None else f"draft {describe(header.draft)}, drafter {header.drafter}"
+    named = "no drafter" if header.drafter == "none" else f"drafter {header.drafter}"
+    drafting = f"{'no draft' if header.draft is None else f'draft {describe(header.draft)}'}, {named}"
     k = header.settings.num_draft_tokens
     say(f"target {describe(header.target)}; {drafting}, k {k}; seed {header.seed}; {header.backend}")
     for notice in header.notices:

@@ -164,6 +164,22 @@ def test_what_is_not_as_asked_is_said(capsys: Capture) -> None:
     assert "rule: sampler-match (fresh target draw): the kill switch is on" in done.err
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("--drafter prompt-lookup", "; no draft, drafter prompt-lookup, k 4; "),
+        ("--drafter greedy", ", drafter greedy, k 4; "),
+    ],
+)
+def test_a_drafter_without_a_model_is_named_too(capsys: Capture, options: str, words: str) -> None:
+    assert words in command(capsys, "run", "--toy", "-n", "2", *options.split()).err
+
+
+def test_a_target_alone_is_said_to_have_no_drafter(capsys: Capture) -> None:
+    done = command(capsys, "run", "--target", str(bundled_pair_folders()[0]), "-n", "1")
+    assert "; no draft, no drafter, k 4; " in done.err
+
+
 @pytest.mark.parametrize("top_k", ["6", "7", "151936"])
 def test_a_top_k_of_the_whole_vocabulary_is_off(capsys: Capture, top_k: str) -> None:
     off = lawful(capsys, "--toy", "-n", "20", "--seed", "4")

@@ -463,3 +463,17 @@ def test_a_context_length_beyond_all_bounds_is_no_limit(folder: Path) -> None:
     edit_json(folder / "config.json", max_position_embeddings=10**400)
     assert load_model_folder(folder).context_length is None
     assert describe_source(folder, on_cpu=True).memory_bytes() > 0
+
+
+def test_loading_a_kind_that_transformers_lacks_says_nothing_of_it(tmp_path: Path) -> None:
+    """In a process of its own, where nothing has told that library to be silent."""
+    folder = write_folder(
+        tmp_path / "rwkv",
+        **{"model_type": "rwkv7", "head_dim": 16, "norm_eps": 1e-5, "hidden_size": 32},
+        **dict.fromkeys(("a_low_rank_dim", "v_low_rank_dim", "gate_low_rank_dim", "decay_low_rank_dim"), 8),
+    )
+    script = f"from engine.models import load_model; print(load_model({str(folder)!r}).info.model_type)"
+    environment = {name: value for name, value in os.environ.items() if name != "TRANSFORMERS_VERBOSITY"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=environment)
+    assert done.stdout == "rwkv7\n", done.stderr
+    assert "You are using a model of type" not in done.stderr
