@@ -29,7 +29,6 @@ class DrafterField(QComboBox, Marked):
         self.addItems(list(SUGGESTED))
         self._line = QLineEdit()
         self._line.setAccessibleName("drafter")
-        self._line.setFont(self.font())
         self.setLineEdit(self._line)
         self._line.textChanged.connect(self.refresh)
         self._line.editingFinished.connect(self._on_entered)
