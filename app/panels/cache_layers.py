@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from PySide6.QtCore import QSize, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QShowEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
-from app import theme
 from app.format import NOTHING, count
-from app.panels.help_button import HelpButton
-from app.panels.rows_table import Cell, Column, Row, RowsTable
-from app.panels.title_controls import draw_sentence, shelve
-from app.theme import Palette
+from app.panels.rows_table import Cell, Column, Row
+from app.panels.table_panel import TablePanel
 from app.view import View
 from engine.recording import RecordedRun
 from engine.rewinds import draft_trim, main_trim
@@ -49,89 +44,21 @@ def of_layer(values: tuple[int, ...], layer: int) -> int:
     return values[layer] if layer < len(values) and len(values) > 1 else values[0] if values else 0
 
 
-class CacheLayersPanel(QWidget):
-    """Signals: `title_changed`; `help_wanted` (a page)."""
+class CacheLayersPanel(TablePanel):
+    """The law of both caches in the title, a row for every layer below."""
 
-    title_changed = Signal()
-    help_wanted = Signal(str)
+    empty = EMPTY
 
     def __init__(self, view: View, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._view = view
-        self._context = ""
-        self.setObjectName("cache-layers")
-        self.setAccessibleName("Cache layers")
-        self.help = HelpButton(PAGE, "what the layers show")
-        shelve(self, self.help)
-        self.help.wanted.connect(self.help_wanted)
-        self.table = RowsTable("Layers of both caches", COLUMNS, self)
-        self.setFocusProxy(self.table)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.table)
-        view.run_changed.connect(self._on_run_changed)
-        view.join(self, self._refresh)
-        theme.notifier.changed.connect(self._on_theme)
-        self._refresh()
+        super().__init__(view, "cache-layers", "Cache layers", COLUMNS, (PAGE, "what the layers show"), parent)
 
-    # What the dock asks
+    def words(self, run: RecordedRun, record: Round) -> str:
+        k, e = record.k, len(record.emitted)
+        draft = f", draft max(k − e, 0) = {draft_trim(k, e)}" if record.draft_cache is not None and k else ""
+        return f"round {record.index}: main k + 1 − e = {main_trim(k, e)}{draft}"
 
-    def title_context(self) -> str:
-        """The law of both caches with the round's numbers."""
-        return self._context
-
-    def title_widgets(self) -> list[QWidget]:
-        """Help."""
-        return [self.help]
-
-    def restyle(self, colours: Palette) -> None:
-        """Use other colours."""
-        self.table.restyle()
-        self.update()
-
-    def _on_theme(self) -> None:
-        self.restyle(theme.current())
-
-    def sizeHint(self) -> QSize:
-        return QSize(theme.em() * 36, theme.line_height() * 10)
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(theme.em() * 18, theme.line_height() * 4)
-
-    # Following the view
-
-    def _on_run_changed(self) -> None:
-        if not self._view.telling:
-            self._refresh()
-
-    def _refresh(self) -> None:
-        run, record = self._view.run, self._view.round
-        there = run is not None and record is not None
-        self.table.setVisible(there)
-        context = ""
-        if record is not None:
-            k, e = record.k, len(record.emitted)
-            context = f"round {record.index}: main k + 1 − e = {main_trim(k, e)}"
-            if record.draft_cache is not None and k:
-                context += f", draft max(k − e, 0) = {draft_trim(k, e)}"
-        if context != self._context:
-            self._context = context
-            self.title_changed.emit()
-        if run is None or record is None:
-            self.update()
-        elif self.isVisible():
-            rows = layer_rows(run, record)
-            self.table.set_rows(len(rows), rows.__getitem__)
-
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        self._refresh()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.fillRect(self.rect(), QColor(theme.current().base))
-        if not self.table.isVisible():
-            draw_sentence(painter, self, EMPTY)
+    def rows(self, run: RecordedRun, record: Round) -> list[Row]:
+        return layer_rows(run, record)
 
 
 def layer_rows(run: RecordedRun, record: Round) -> list[Row]:

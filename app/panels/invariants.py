@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QShowEvent
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QWidget
 
-from app import theme
 from app.format import count, plural
-from app.panels.help_button import HelpButton
-from app.panels.rows_table import Cell, Column, Row, RowsTable
-from app.panels.title_controls import draw_sentence, shelve
-from app.theme import Palette
+from app.panels.rows_table import Cell, Column, Row
+from app.panels.table_panel import TablePanel
 from app.view import View
 from engine.invariants import INVARIANTS, Invariant, broken_invariants
 from engine.recording import RecordedRun
 from engine.rewinds import draft_trim, main_trim
+from engine.rounds import Round
 
 EMPTY = "Press Run: after every round both caches are held against the rewind law; what holds is listed here."
 PAGE = "ledger.md"
@@ -28,105 +24,35 @@ COLUMNS = (
 )
 
 
-class InvariantsPanel(QWidget):
-    """Failures first. Signals: `title_changed`; `help_wanted` (a page)."""
+class InvariantsPanel(TablePanel):
+    """`3 fail, 10 pass in 35 rounds` in the title; failures first below, each of which leads to its first round."""
 
-    title_changed = Signal()
-    help_wanted = Signal(str)
+    empty = EMPTY
+    lines = 14
 
     def __init__(self, view: View, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._view = view
-        self._context = ""
         self._shown: list[Invariant] = []
-        self.setObjectName("invariants")
-        self.setAccessibleName("Invariants")
-        self.help = HelpButton(PAGE, "what the invariants say")
-        shelve(self, self.help)
-        self.help.wanted.connect(self.help_wanted)
-        self.table = RowsTable("Invariants of both caches", COLUMNS, self)
+        super().__init__(view, "invariants", "Invariants", COLUMNS, (PAGE, "what the invariants say"), parent)
         self.table.row_pressed.connect(self._go)
-        self.setFocusProxy(self.table)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(self.table)
-        view.run_changed.connect(self._on_run_changed)
-        view.join(self, self._refresh)
-        theme.notifier.changed.connect(self._on_theme)
-        self._refresh()
 
-    # What the dock asks
+    def words(self, run: RecordedRun, record: Round) -> str:
+        asked = [invariant for invariant in INVARIANTS if applies(run, invariant)]
+        failed = sum(invariant.id in run.invariants.failures for invariant in asked)
+        words = f"▲ {failed} fail, {len(asked) - failed} pass" if failed else f"all {len(asked)} pass"
+        return f"{words} in {plural(len(run), 'round')}"
 
-    def title_context(self) -> str:
-        """`3 fail, 10 pass in 35 rounds`."""
-        return self._context
-
-    def title_widgets(self) -> list[QWidget]:
-        """Help."""
-        return [self.help]
-
-    def restyle(self, colours: Palette) -> None:
-        """Use other colours."""
-        self.table.restyle()
-        self.update()
-
-    def _on_theme(self) -> None:
-        self.restyle(theme.current())
-
-    def sizeHint(self) -> QSize:
-        return QSize(theme.em() * 36, theme.line_height() * 14)
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(theme.em() * 18, theme.line_height() * 4)
-
-    # Following the view
-
-    def _on_run_changed(self) -> None:
-        if not self._view.telling:
-            self._refresh()
-
-    def _refresh(self) -> None:
-        run = self._view.run
-        there = run is not None and self._view.round is not None
-        self.table.setVisible(there)
-        context = ""
-        if run is not None and there:
-            asked = [invariant for invariant in INVARIANTS if applies(run, invariant)]
-            failed = sum(invariant.id in run.invariants.failures for invariant in asked)
-            words = f"▲ {failed} fail, {len(asked) - failed} pass" if failed else f"all {len(asked)} pass"
-            context = f"{words} in {plural(len(run), 'round')}"
-        if context != self._context:
-            self._context = context
-            self.title_changed.emit()
-        if run is None or not there:
-            self.update()
-        elif self.isVisible():
-            self._show(run)
-
-    def _show(self, run: RecordedRun) -> None:
-        failures = run.invariants.failures
+    def rows(self, run: RecordedRun, record: Round) -> list[Row]:
+        failures, index = run.invariants.failures, self._view.round_index
         self._shown = sorted(INVARIANTS, key=lambda invariant: invariant.id not in failures)  # stable
-        index = self._view.round_index
         debt = run[index - 1].debt if index > 0 else 0
-        here = {invariant.id: how for invariant, how in broken_invariants(run[index], debt)}
-        rows = [invariant_row(run, invariant, index, here.get(invariant.id)) for invariant in self._shown]
-        self.table.set_rows(len(rows), rows.__getitem__)
+        here = {invariant.id: how for invariant, how in broken_invariants(record, debt)}
+        return [invariant_row(run, invariant, index, here.get(invariant.id)) for invariant in self._shown]
 
     def _go(self, row: int, column: int) -> None:
         run = self._view.run
         failure = run.invariants.failures.get(self._shown[row].id) if run is not None else None
         if failure is not None:
             self._view.select(failure.first_round)
-
-    def showEvent(self, event: QShowEvent) -> None:
-        super().showEvent(event)
-        self._refresh()
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.fillRect(self.rect(), QColor(theme.current().base))
-        if not self.table.isVisible():
-            draw_sentence(painter, self, EMPTY)
 
 
 def applies(run: RecordedRun, invariant: Invariant) -> bool:
