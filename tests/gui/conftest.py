@@ -10,7 +10,9 @@ from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QWidget
 from pytestqt.qtbot import QtBot
 
+from app.session import Session
 from app.view import View
+from tests.gui.fake_engine import FakeRoom, Script
 from tests.gui.windows import open_window
 
 __all__ = ["open_window"]
@@ -39,3 +41,24 @@ def widgets_held(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 @pytest.fixture
 def view(qtbot: QtBot) -> View:
     return View()
+
+
+@pytest.fixture
+def script() -> Script:
+    """What the engine in the place of the real one does."""
+    return Script()
+
+
+@pytest.fixture
+def session(qtbot: QtBot, script: Script) -> Iterator[Session]:
+    made = Session(lambda: FakeRoom(script))
+    yield made
+    assert made.shutdown()
+
+
+@pytest.fixture
+def messages(session: Session) -> list[tuple[str, str]]:
+    """What the session tells, as (kind, text)."""
+    heard: list[tuple[str, str]] = []
+    session.message.connect(lambda kind, text: heard.append((kind, text)))
+    return heard

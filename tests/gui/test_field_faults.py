@@ -38,11 +38,6 @@ GREEDY = SamplerSettings(temperature=0.0)
 
 
 @pytest.fixture
-def script() -> Script:
-    return Script()
-
-
-@pytest.fixture
 def session(qtbot: QtBot, script: Script) -> Iterator[Session]:
     made = Session(lambda: FakeRoom(script))
     yield made

@@ -10,30 +10,9 @@ from typing import Any
 import pytest
 
 from app.jobs import Job, Report
-from app.session import Session
 from engine.settings import Settings
-from tests.gui.fake_engine import FakeRoom, Script
 
 TITLE = "The chi-square lab"
-
-
-@pytest.fixture
-def script() -> Script:
-    return Script()
-
-
-@pytest.fixture
-def session(qtbot, script: Script) -> Iterator[Session]:
-    made = Session(lambda: FakeRoom(script))
-    yield made
-    assert made.shutdown()
-
-
-@pytest.fixture
-def messages(session: Session) -> list[tuple[str, str]]:
-    heard: list[tuple[str, str]] = []
-    session.message.connect(lambda kind, text: heard.append((kind, text)))
-    return heard
 
 
 def counting(to: int, pause: float = 0.0) -> Any:

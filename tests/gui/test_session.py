@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
 
 import pytest
 from PySide6.QtWidgets import QWidget
@@ -14,26 +13,7 @@ from app.notices import notices
 from app.session import ACTIONS, Session
 from app.worker import BUNDLED, STATES
 from engine.settings import Settings
-from tests.gui.fake_engine import FakeRoom, Script
-
-
-@pytest.fixture
-def script() -> Script:
-    return Script()
-
-
-@pytest.fixture
-def session(qtbot, script: Script) -> Iterator[Session]:
-    made = Session(lambda: FakeRoom(script))
-    yield made
-    assert made.shutdown()
-
-
-@pytest.fixture
-def messages(session: Session) -> list[tuple[str, str]]:
-    heard: list[tuple[str, str]] = []
-    session.message.connect(lambda kind, text: heard.append((kind, text)))
-    return heard
+from tests.gui.fake_engine import FakeRoom
 
 
 def wait_for(qtbot, session: Session, state: str) -> None:

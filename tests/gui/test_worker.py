@@ -47,11 +47,6 @@ class Watcher(QObject):
 
 
 @pytest.fixture
-def script() -> Script:
-    return Script()
-
-
-@pytest.fixture
 def worker(qtbot, script: Script) -> Iterator[Worker]:
     made = Worker(lambda: FakeRoom(script))
     yield made
