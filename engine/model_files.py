@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import reprlib
 import stat
 import urllib.parse
 import urllib.request
@@ -20,6 +21,7 @@ LAYER_KEYS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
 TEXT_CONFIGS = ("text_config", "llm_config", "language_config")
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_MAX_KIND = 100  # characters of a model_type
 _MAX_TEXT = 2000  # characters
 _MAX_CONTEXT = 2**40  # tokens; what a configuration names beyond is no limit
 _MAX_JSON = 512 * 2**20  # bytes; the largest tokenizer.json take some 40 MiB
@@ -169,8 +171,8 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise LoadError(f"{folder}: config.json is missing ({contents_of(folder)}).")
     config = read_json(path)
     kind = config.get("model_type")
-    if not isinstance(kind, str) or not kind:
-        came = f"found {kind!r}" if "model_type" in config else "the key is missing"
+    if not isinstance(kind, str) or not 0 < len(kind) <= _MAX_KIND:
+        came = f"found {reprlib.repr(kind)}" if "model_type" in config else "the key is missing"
         raise LoadError(f'{path}: expected a model_type such as "llama", but {came}.')
     if config.get("model_file") is not None:
         raise LoadError(

@@ -105,6 +105,7 @@ def bench(options: argparse.Namespace) -> int:
             options.seed,
         )
         _check_room(made)
+        _check_caches(pair)
         say(_heading(made))
         measure(made, options.repeats)
     if options.json:
@@ -142,6 +143,19 @@ def _check_room(made: Bench) -> None:
             f"the runs need up to {wanted} tokens, but the pair's context holds {min(rooms)}: "
             "lower --max-tokens, --rounds or -k"
         )
+
+
+def _check_caches(pair: Pair) -> None:
+    """Refuse a pair that mlx-lm can't speculate with, before anything is timed."""
+    from mlx_lm.models.cache import can_trim_prompt_cache
+
+    for model in (pair.target, pair.draft):
+        assert model is not None
+        if not can_trim_prompt_cache(model.make_cache()):
+            raise UserError(
+                f"mlx-lm, which this engine's speed is compared with, can't speculate with {model.info.name}: its "
+                f"cache ({model.info.cache_type}) can't be trimmed. Choose a model with plain key-value caches."
+            )
 
 
 def _most_tokens(made: Bench) -> int:

@@ -264,3 +264,17 @@ def test_a_draft_made_of_the_target_is_timed_as_a_draft_model_is(capsys: Capture
     assert done.code == 0
     assert "draft bundled target, layers 1-2 dropped" in done.err + done.out
     assert "all streams agree" in done.out
+
+
+def test_a_pair_that_mlx_lm_cannot_speculate_with_is_refused_by_its_cache(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlx_lm.models.cache import ArraysCache
+
+    pair = toy_pair()
+    info = dataclasses.replace(pair.target.info, cache_type="ArraysCache")
+    recurrent = dataclasses.replace(pair.target, info=info, make_cache=lambda: [ArraysCache(2)])
+    monkeypatch.setattr(bench, "load_with_draft", lambda options, command: dataclasses.replace(pair, target=recurrent))
+    done = command(capsys, "bench", *QUICK)
+    assert (done.code, done.out) == (2, "")
+    assert "can't speculate with six-word toy target: its cache (ArraysCache) can't be trimmed" in done.err

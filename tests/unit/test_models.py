@@ -431,11 +431,15 @@ def test_a_module_without_a_network_is_no_kind_of_model(folder: Path, name: str)
 
 
 def test_a_refusal_that_quotes_a_long_name_is_cut(folder: Path) -> None:
-    edit_json(folder / "config.json", model_type="x" * 10**6)
+    edit_json(folder / "config.json", eos_token_id="x" * 10**6)
     said = refusal(folder)
     assert 1000 < len(said) < 2100
     assert said.startswith(str(folder))
-    assert "is not one that mlx-lm" in said
+    assert said.endswith("xxx'.")
+    edit_json(folder / "config.json", model_type="x" * 101)
+    assert 'expected a model_type such as "llama", but found' in refusal(folder)
+    edit_json(folder / "config.json", model_type="x" * 100)
+    assert "is not one that mlx-lm" in refusal(folder)
 
 
 def test_a_window_of_no_length_is_refused(tmp_path: Path) -> None:
