@@ -16,14 +16,15 @@ from app.headless.request import DEFAULT_PROMPT, TOY_PROMPT, chat_prompt
 from app.jobs import Job, Steps
 from app.model_choice import TOY, Chosen
 from app.recorder import Recorder
+from app.run_sources import known_sources
 from app.samples import samples
 from app.view import View
 from app.worker import BUNDLED, EngineRoom, Fork, PairSummary, Worker
 from engine.breakpoints import Breakpoint, Hit
-from engine.forks import Forced, fork_note, settings_before
+from engine.forks import Forced, fork_note
 from engine.recording import BATCH_SECONDS, OpenedSession, RecordedRun, Recording
 from engine.rounds import ContentCheck, Round, RunHeader
-from engine.run_copy import place_of
+from engine.run_copy import FirstRounds, RunCopy, place_of
 from engine.session_file import SessionFileError
 from engine.settings import Settings, SettingsError
 
@@ -342,12 +343,13 @@ class Session(QObject):
         if not self._may("fork"):
             return
         try:
-            rounds = tuple(run[number] for number in range(at))
-            note = fork_note(at, settings_before(run.header.settings, rounds), settings, forced)
+            note = fork_note(at, run.settings_before(at), settings, forced)
         except (SessionFileError, SettingsError) as error:
             self.message.emit("error", f"The run can't be forked: {error}.")
             return
         self._forked = (run, at)
+        place = next((source.place for source in known_sources(self) if source.run is run), None)
+        rounds = FirstRounds(RunCopy(run, place), at)
         self.worker.run("", settings, fork=Fork(run.header, rounds, forced, note))
 
     def toggle_pause(self) -> None:

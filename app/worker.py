@@ -8,6 +8,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from app.run_gate import RunGate
 from engine.breakpoints import STOP_CONDITIONS, Breakpoint, Checker, Hit
 from engine.forks import Forced
 from engine.rounds import ContentCheck, ModelInfo, Round, RunEnd, RunHeader
+from engine.run_copy import FirstRounds
 from engine.settings import Settings
 from engine.text import Vocabulary
 
@@ -65,11 +67,12 @@ class Delivery(NamedTuple):
 class Fork:
     """A recorded run to go on from: its header, its first rounds, and what is to happen in the next round.
 
-    `note`: one sentence on where it forked and what was changed.
+    `rounds` are read on the worker thread, and closed there. `note`: one sentence on where it forked and what was
+    changed.
     """
 
     header: RunHeader
-    rounds: tuple[Round, ...]
+    rounds: FirstRounds
     forced: Forced | None
     note: str
 
@@ -551,7 +554,8 @@ class Worker(QObject):
                 if fork is None:
                     run.start(room, prompt, settings)
                 else:
-                    run.fork(room, fork, settings)
+                    with closing(fork.rounds):
+                        run.fork(room, fork, settings)
                 for _ in run.rounds():
                     self._look_at_memory(room, run)
                 failure = run.finish()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import overload
 
 from engine.filed_rounds import FiledRounds
 from engine.recording import RecordedRun
@@ -59,6 +60,28 @@ def _opener(run: RecordedRun, place: Place | None) -> Callable[[], tuple[Session
         return lambda: None
     file = None if run._file_marks is None else run._file_marks[0].file
     return lambda: (reader_of(place[0], file), place[1])
+
+
+class FirstRounds(Sequence[Round]):
+    """The first `count` rounds of a copy, each read when it is asked for. Whoever reads them last closes them."""
+
+    def __init__(self, copied: RunCopy, count: int) -> None:
+        self._copy, self._count = copied, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Round: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Round]: ...
+    def __getitem__(self, index: int | slice) -> Round | Sequence[Round]:
+        numbers = range(self._count)[index]
+        return self._copy.run[numbers] if isinstance(numbers, int) else [self._copy.run[n] for n in numbers]
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._copy.close()
 
 
 class _Rounds:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import threading
 
 import pytest
 from PySide6.QtWidgets import QMenu
@@ -15,6 +15,7 @@ from app.worker import EngineRoom
 from engine.forks import Forced
 from engine.recording import OpenedSession
 from engine.rounds import Round
+from engine.run_copy import FirstRounds
 from engine.session_file import SUFFIX
 from engine.settings import Settings
 from tests.gui.fakes import fake_run
@@ -76,6 +77,25 @@ def test_a_fork_that_changes_nothing_is_the_run_again_and_stands_in_the_list(qtb
     assert opened.runs[1].tokens == original.tokens
     opened.close()
     assert path.suffix == SUFFIX
+
+
+def test_the_rounds_before_a_fork_are_read_on_the_engines_thread(qtbot, window: MainWindow, monkeypatch) -> None:
+    read, close = FirstRounds.__getitem__, FirstRounds.close
+    threads: set[int] = set()
+    closed: list[int] = []
+
+    def noted(self: FirstRounds, index: int) -> Round:
+        threads.add(threading.get_ident())
+        return read(self, index)
+
+    monkeypatch.setattr(FirstRounds, "__getitem__", noted)
+    monkeypatch.setattr(FirstRounds, "close", lambda self: (closed.append(1), close(self)))
+    session = window.session
+    session.fork(session.recording.runs[0], 6, SETTINGS)
+    wait_for_run(qtbot, window, 2)
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
+    assert closed == [1]
 
 
 def test_a_decree_and_other_settings_take_effect(qtbot, window: MainWindow) -> None:
@@ -146,7 +166,7 @@ def test_a_recorded_change_that_cannot_be_is_told(qtbot, window: MainWindow) -> 
     window.recordings.fork()
     assert window.findChild(ForkDialog) is None
     assert "can't be forked: drafter: 'magic' is no kind" in said[0]
-    run._rounds._tail[1] = dataclasses.replace(run[1], changed={"max_tokens": 5})  # type: ignore[union-attr]
+    run.changes = [(1, {"max_tokens": 5})]
     window.session.fork(run, 2, SETTINGS)
     assert "can't be forked: max_tokens" in said[1]
     assert window.session.state == "ready"
