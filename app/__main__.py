@@ -18,7 +18,7 @@ without a window (each has its own --help):
   draftscope bench    compare this engine's speed with mlx-lm's
   draftscope lab      put a rule to a chi-square test, or a fault to the instruments
   draftscope show     print what a recorded session holds
-  draftscope export   write it as JSON lines, CSV, a summary or a web page
+  draftscope export   write it as JSON lines, CSV, a summary, a web page or a chart
   draftscope compare  lay two recorded runs side by side
   draftscope models   list the models on this machine, or describe one
 
@@ -97,6 +97,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add_run_options(group: argparse._ArgumentGroup) -> None:
+    from engine.settings import REWINDS
+
     group.add_argument(
         "--run",
         action="store_true",
@@ -127,7 +129,7 @@ def _add_run_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--top-k", type=int, metavar="N")
     group.add_argument("--top-p", type=float, metavar="P")
     group.add_argument("--min-p", type=float, metavar="P")
-    group.add_argument("--rewind", help="correct or legacy-rewind")
+    group.add_argument("--rewind", help=f"{', '.join(REWINDS)} (default: correct)")
     group.add_argument("--stochastic", action=argparse.BooleanOptionalAction)
     group.add_argument("--kill-switch", action="store_true", default=None)
     group.add_argument("--diagnostics", action=argparse.BooleanOptionalAction)

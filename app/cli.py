@@ -95,7 +95,7 @@ def _add_models(parser: argparse.ArgumentParser) -> None:
         "--target",
         metavar="MODEL",
         help="target: an mlx-lm folder, a .gguf file, or an id in the Hugging Face cache (see draftscope models); "
-        "without --draft: no drafts",
+        "without --draft nothing is drafted, unless --drafter names what needs no draft model",
     )
     group.add_argument("--draft", metavar="MODEL", help="draft model of the same vocabulary")
     group.add_argument(

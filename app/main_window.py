@@ -260,6 +260,7 @@ class MainWindow(QMainWindow):
         self.dialogs.models_chosen.connect(self._load)
         page = self.start_page
         page.run_bundled.connect(self._run_bundled)
+        page.run_loaded.connect(self._do_run)
         page.run_toy.connect(self._run_toy)
         page.watch_bug.connect(self._watch_bug)
         page.choose_models.connect(self.dialogs.choose_models)

@@ -318,8 +318,11 @@ class SessionWriter:
                         self._fail(error)
                 self._done += 1
             if self._done:
-                with contextlib.suppress(sqlite3.Error):  # a reader may have the file open
+                try:
                     connection.execute("PRAGMA journal_mode = DELETE")  # one file, and nothing beside it
+                except sqlite3.Error:  # a reader has it open: what stays beside it then holds nothing of its own
+                    with contextlib.suppress(sqlite3.Error):
+                        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         finally:
             connection.close()
 

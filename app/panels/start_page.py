@@ -25,6 +25,7 @@ from app.format import count, millions
 from app.next_rule import EXPLANATIONS, next_rule
 from app.samples import samples
 from app.session import Session
+from app.worker import BUNDLED
 from engine.session_file import SUFFIX
 
 _HINTS = (
@@ -43,6 +44,9 @@ def _label(text: str = "", scale: float = 1.0, weight: int = 400, quiet: bool = 
     if quiet:
         label.setForegroundRole(QPalette.ColorRole.PlaceholderText)
     return label
+
+
+_BUNDLED = "Run the bundled pair"
 
 
 class Card(QWidget):
@@ -129,10 +133,11 @@ class RunButton(QPushButton):
 
 
 class StartPage(QScrollArea):
-    """Signals: `run_bundled`, `run_toy`, `watch_bug`, `choose_models`, `open_recording`; `open_sample` (its path);
-    `change_wanted` (live settings to set)."""
+    """Signals: `run_bundled`, `run_loaded`, `run_toy`, `watch_bug`, `choose_models`, `open_recording`; `open_sample`
+    (its path); `change_wanted` (live settings to set)."""
 
     run_bundled = Signal()
+    run_loaded = Signal()
     run_toy = Signal()
     watch_bug = Signal()
     choose_models = Signal()
@@ -145,6 +150,7 @@ class StartPage(QScrollArea):
         self._session = session
         self._change: dict[str, object] = {}
         self._starters: list[QPushButton] = []
+        self._words: dict[QPushButton, tuple[QLabel, QLabel]] = {}
         self.setWidgetResizable(True)
         self.setFrameShape(QScrollArea.Shape.NoFrame)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -204,7 +210,7 @@ class StartPage(QScrollArea):
         self.primary = RunButton("Run", key_text(BY_NAME["run"]))
         theme.mark(self.primary, "primary", True)
         rows: tuple[tuple[str, str, str, QPushButton, Callable[[], None]], ...] = (
-            ("play", "Run the bundled pair", about, self.primary, self.run_bundled.emit),
+            ("play", _BUNDLED, about, self.primary, self._on_primary),
             (
                 "dice",
                 "Run the 6-token toy",
@@ -227,6 +233,7 @@ class StartPage(QScrollArea):
                 self.choose_models.emit,
             ),
         )
+        self._about_bundled = about
         for icon, title, text, button, act in rows:
             button.clicked.connect(act)
             button.setAccessibleDescription(title)
@@ -242,9 +249,11 @@ class StartPage(QScrollArea):
         line.setSpacing(14)
         words = QVBoxLayout()
         words.setSpacing(3)
-        words.addWidget(_label(title, 1.0, 600))
+        name = _label(title, 1.0, 600)
+        words.addWidget(name)
         text = _label(about, 0.96, quiet=True)
         text.setWordWrap(True)
+        self._words[button] = name, text
         words.addWidget(text)
         if icon:
             line.addWidget(_Icon(icon))
@@ -337,14 +346,33 @@ class StartPage(QScrollArea):
         """Follow the session."""
         self._refresh_facts()
         self._refresh_rule()
+        self._refresh_primary()
         reason = self._session.can("load")
         if self._session.state == "stopping":
             reason = "A run is stopping."
         for button in self._starters:
-            button.setEnabled(
-                reason is None and (button is not self.primary or isinstance(bundled_pair(), BundledPair))
-            )
+            can = button is not self.primary or self._own is not None or isinstance(bundled_pair(), BundledPair)
+            button.setEnabled(reason is None and can)
             button.setToolTip(reason or "")
+
+    @property
+    def _own(self) -> str | None:
+        """The models that are loaded, in words; None where they are the bundled pair, or where there are none."""
+        session = self._session
+        if session.pair is None or session.asked.target == BUNDLED:
+            return None
+        draft = session.pair.draft
+        return session.pair.target.name + (f" with {draft.name}" if draft is not None else "")
+
+    def _on_primary(self) -> None:
+        (self.run_bundled if self._own is None else self.run_loaded).emit()
+
+    def _refresh_primary(self) -> None:
+        title, about = self._words[self.primary]
+        own = self._own
+        title.setText(_BUNDLED if own is None else "Run the models that are loaded")
+        about.setText(self._about_bundled if own is None else f"{own}.")
+        self.primary.setAccessibleDescription(title.text())
 
     def _refresh_facts(self) -> None:
         session, pair = self._session, bundled_pair()

@@ -12,7 +12,9 @@ from pytestqt.qtbot import QtBot
 from app.bundled import BundledPair, bundled_pair
 from app.next_rule import EXPLANATIONS, next_rule
 from app.notices import notices
+from app.panels.start_page import StartPage
 from app.samples import samples
+from app.session import Session
 from engine.recording import OpenedSession
 from engine.settings import SamplerSettings, Settings
 from tests.gui.fake_engine import Script
@@ -190,3 +192,20 @@ def test_the_samples_say_nothing_of_the_machine_that_made_them(open_window: Open
             assert [model.path for model in (run.header.target, run.header.draft) if model is not None] == ["", ""]
             assert list(run)
         opened.close()
+
+
+def test_models_of_ones_own_that_are_loaded_are_what_it_runs(qtbot: QtBot, session: Session) -> None:
+    page = StartPage(session)
+    qtbot.addWidget(page)
+    button, asked = page.primary, []
+    page.run_bundled.connect(lambda: asked.append("bundled"))
+    page.run_loaded.connect(lambda: asked.append("loaded"))
+    button.click()
+    assert button.accessibleDescription() == "Run the bundled pair"
+    session.load("/models/one", "/models/two")
+    qtbot.waitUntil(lambda: session.state == "ready", timeout=5000)
+    assert button.accessibleDescription() == "Run the models that are loaded"
+    button.click()
+    assert asked == ["bundled", "loaded"]
+    session.load()
+    qtbot.waitUntil(lambda: button.accessibleDescription() == "Run the bundled pair", timeout=5000)

@@ -310,7 +310,8 @@ def test_a_round_that_fails_leaves_both_caches_at_the_last_good_one(name: str) -
     assert "injected" in generator.end.notice
     assert generator._caches.drafter is not None
     assert record.draft_cache is not None
-    for cache, positions in ((generator._caches.main, record.main_cache), (generator._caches.draft, record.draft_cache)):
+    both = (generator._caches.main, record.main_cache), (generator._caches.draft, record.draft_cache)
+    for cache, positions in both:
         assert cache is not None
         assert cache.positions() == (positions.end,) * len(cache.layers)
         fresh = target.make_cache()

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from records import same
 from test_session_file import assert_equal, record_toy
+from writing import Writing
 
 import engine.filed_rounds
 import engine.recording
@@ -402,3 +403,18 @@ def test_whoever_makes_rounds_waits_while_too_much_waits_for_the_disk(
     assert not writer.is_behind
     writer.close()
     run.close()
+
+
+def test_a_finished_file_is_whole_by_itself_though_a_viewer_has_it_open(tmp_path: Path) -> None:
+    path, alone = tmp_path / "seen.draftscope", tmp_path / "alone.draftscope"
+    writing = Writing(path)
+    writing.go_on(4)
+    reader = SessionReader(path)
+    writing.finish()
+    assert writing.recording.writer is not None
+    writing.recording.writer.close()
+    shutil.copyfile(path, alone)
+    reader.close()
+    with contextlib.closing(OpenedSession(alone)) as opened:
+        assert len(opened.runs[0]) == len(writing.run) > 4
+        assert opened.runs[0].end is not None

@@ -177,5 +177,6 @@ def test_a_panic_over_the_vocabulary_of_a_gguf_file(tmp_path: Path, monkeypatch:
     metadata = network_metadata(arguments) | tokenizer_metadata(tokenizer)
     path = write_gguf(tmp_path / "m.gguf", metadata, tensors_of(arguments, random_weights(arguments), "F16"))
     monkeypatch.setattr("engine.gguf_tokenizer._add_tokens", panic)
-    with pytest.raises(LoadError, match=r"can't be rebuilt \(ValueError: The tokenizer's library gave up: index out of bounds\)"):
+    words = r"can't be rebuilt \(ValueError: The tokenizer's library gave up: index out of bounds\)"
+    with pytest.raises(LoadError, match=words):
         load_model(path)
