@@ -10,7 +10,8 @@ from pathlib import Path
 from PySide6.QtCore import QLockFile, QObject, QStandardPaths, QSysInfo, Signal
 
 from engine.recording import Recording
-from engine.session_file import SUFFIX, SessionFileError, SessionWriter
+from engine.session_file import SUFFIX, SessionFileError
+from engine.session_writer import SessionWriter
 
 KEPT_FILES = 20
 KEPT_BYTES = 2**31

@@ -12,7 +12,8 @@ from app.jobs import Report, Steps
 from app.run_titles import titles
 from engine.recording import RecordedRun, stored_run
 from engine.run_copy import Place, RunCopy, place_of
-from engine.session_file import SessionFileError, SessionReader
+from engine.session_file import SessionFileError
+from engine.session_reader import SessionReader
 
 if TYPE_CHECKING:
     from app.session import Session

@@ -14,7 +14,7 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from engine.session_file import refusal
+from engine.session_writer import refusal
 from engine.settings import SamplerSettings, Settings, SettingsError
 from engine.switches import diagnostics_from_environment, stochastic_from_environment
 

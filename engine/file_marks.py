@@ -10,7 +10,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.session_file import SessionFileError, mark_in_file, words_for
+from engine.session_file import SessionFileError, words_for
+from engine.session_writer import mark_in_file
 
 log = logging.getLogger("draftscope.engine")
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.rounds import ContentCheck, Round, RunEnd
-from engine.session_file import SessionFileError, SessionReader
+from engine.session_file import SessionFileError
+from engine.session_reader import SessionReader
 
 STEP = 32
 """Rounds read at once, which are some milliseconds."""

@@ -16,7 +16,8 @@ import numpy.typing as npt
 from engine.columns import COLUMNS, OUTCOMES, Columns, row_of
 from engine.invariants import broken_invariants
 from engine.rounds import CachePositions, Emitted, Round, RunHeader, Timings
-from engine.session_file import SessionFileError, SessionReader, Strip
+from engine.session_file import SessionFileError, Strip
+from engine.session_reader import SessionReader
 from engine.statistics import Statistics
 
 MOST_MENDED = 10_000

@@ -25,7 +25,9 @@ from engine.invariants import InvariantLog
 from engine.ledger import Ledger, lawful_ledger, ledger_after
 from engine.mending import counts_agree, held_of, recounted, rounds_in_words, unreadable_round
 from engine.rounds import ContentCheck, Drafting, Round, RunEnd, RunHeader
-from engine.session_file import Batch, SessionFileError, SessionReader, SessionWriter, StoredRun, Strip
+from engine.session_file import Batch, SessionFileError, StoredRun, Strip
+from engine.session_reader import SessionReader
+from engine.session_writer import SessionWriter
 from engine.settings import Settings, SettingsError
 from engine.statistics import Statistics
 

@@ -10,7 +10,8 @@ from typing import overload
 from engine.filed_rounds import FiledRounds
 from engine.recording import RecordedRun
 from engine.rounds import Round
-from engine.session_file import SessionFileError, SessionReader, reader_of
+from engine.session_file import SessionFileError
+from engine.session_reader import SessionReader, reader_of
 
 Place = tuple[Path, int]
 """A session file, and the number of a run in it."""

@@ -13,7 +13,7 @@ from app.labs.compare_words import described, report
 from engine.compare import compare as compare_runs
 from engine.compare import comparison_object, rules_of
 from engine.recording import RecordedRun
-from engine.session_file import SessionReader
+from engine.session_reader import SessionReader
 
 
 def compare(options: argparse.Namespace) -> int:

@@ -15,7 +15,8 @@ from app.headless.terminal import harmless
 from engine import export as engine_export
 from engine.recording import RecordedRun
 from engine.round_page import round_page
-from engine.session_file import SessionReader, StoredRun
+from engine.session_file import StoredRun
+from engine.session_reader import SessionReader
 
 
 def export(options: argparse.Namespace) -> int:

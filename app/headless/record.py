@@ -14,7 +14,8 @@ from app.headless.terminal import say
 from engine.recording import RecordedRun, Recording
 from engine.recording_size import in_bytes, run_bytes, size_words
 from engine.rounds import RunHeader
-from engine.session_file import SUFFIX, SessionFileError, SessionWriter
+from engine.session_file import SUFFIX, SessionFileError
+from engine.session_writer import SessionWriter
 from engine.settings import Settings
 
 STOPPED = 3

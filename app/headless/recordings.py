@@ -10,7 +10,8 @@ from app.format import plural
 from app.headless.request import UserError
 from app.headless.terminal import say
 from engine.recording import RecordedRun, stored_run
-from engine.session_file import SessionFileError, SessionReader, StoredRun
+from engine.session_file import SessionFileError, StoredRun
+from engine.session_reader import SessionReader
 
 DAMAGED = 2
 """Exit code where a file, or a run that was asked for, can't be read whole."""

@@ -27,7 +27,8 @@ from engine.compare import rules_of
 from engine.evidence import Meter, why_no_losslessness_meter
 from engine.recording import RecordedRun
 from engine.rounds import CachePositions, Draft, Round
-from engine.session_file import SessionReader, StoredRun
+from engine.session_file import StoredRun
+from engine.session_reader import SessionReader
 from engine.settings import Settings
 from engine.statistics import ratio, summary_line, wilson_interval
 from engine.text import Vocabulary

@@ -14,7 +14,8 @@ from engine.generator import SpeculativeGenerator
 from engine.models import bundled_pair
 from engine.recording import RecordedRun, Recording
 from engine.rounds import RunHeader
-from engine.session_file import SUFFIX, SessionWriter
+from engine.session_file import SUFFIX
+from engine.session_writer import SessionWriter
 from engine.settings import SamplerSettings, Settings
 
 FOLDER = Path(__file__).parent

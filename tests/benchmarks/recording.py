@@ -29,7 +29,7 @@ import numpy as np
 from engine.generator import SpeculativeGenerator
 from engine.models import Pair, bundled_pair
 from engine.recording import BATCH_ROUNDS, BATCH_SECONDS, Recording
-from engine.session_file import SessionWriter
+from engine.session_writer import SessionWriter
 from engine.settings import SamplerSettings, Settings
 
 PROMPT = "It is a truth universally acknowledged, that"

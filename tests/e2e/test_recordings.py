@@ -18,8 +18,10 @@ import pytest
 
 import app.headless.run
 import engine.session_file
+import engine.session_writer
 from engine.recording import RecordedRun, stored_run
-from engine.session_file import SCHEMA, SessionFileError, SessionReader
+from engine.session_file import SCHEMA, SessionFileError
+from engine.session_reader import SessionReader
 from tests.e2e.headless import ROOT, child, command, environment, start
 
 Capture = pytest.CaptureFixture[str]
@@ -164,7 +166,7 @@ def test_a_recording_that_fails_is_said_and_the_run_goes_on(
             raise SessionFileError(f"{where} was removed")
         return before
 
-    monkeypatch.setattr(engine.session_file, "_same_file", vanish)
+    monkeypatch.setattr(engine.session_writer, "same_file", vanish)
     done = command(capsys, *TOY, "--record", str(path))
     assert done.code == 3
     assert done.err.count("Recording stopped") == 1

@@ -13,7 +13,8 @@ from fakes import fake_header, fake_run
 from app import recorder as module
 from app.recorder import LOCK, Recorder, tidy, unfinished
 from engine.recording import Recording, stored_run
-from engine.session_file import SUFFIX, SessionReader
+from engine.session_file import SUFFIX
+from engine.session_reader import SessionReader
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,7 +15,9 @@ from app.notices import notices
 from app.recorder import LOCK, Recorder
 from app.samples import samples
 from engine.recording import RecordedRun, Recording, stored_run
-from engine.session_file import SUFFIX, SessionReader, SessionWriter
+from engine.session_file import SUFFIX
+from engine.session_reader import SessionReader
+from engine.session_writer import SessionWriter
 from engine.settings import Settings
 from tests.gui.fake_engine import Script
 from tests.gui.fakes import fake_header, fake_run

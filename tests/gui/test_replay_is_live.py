@@ -20,7 +20,7 @@ from app.view import View
 from engine.generator import SpeculativeGenerator
 from engine.recording import OpenedSession, RecordedRun, Recording
 from engine.rounds import Round
-from engine.session_file import SessionWriter
+from engine.session_writer import SessionWriter
 from engine.settings import Settings
 from engine.toy import toy_pair
 

@@ -26,7 +26,8 @@ from app.labs.compare_words import counter_cells, first_lines, is_beyond_noise, 
 from app.run_sources import Source, list_steps, opener
 from engine.recording import RecordedRun, Recording
 from engine.rounds import Draft
-from engine.session_file import SUFFIX, SessionWriter
+from engine.session_file import SUFFIX
+from engine.session_writer import SessionWriter
 from engine.text import toy_vocabulary
 
 

@@ -19,7 +19,7 @@ from engine.models import Pair, bundled_pair
 from engine.prompt_lookup import NgramIndex
 from engine.recording import OpenedSession, RecordedRun, Recording
 from engine.rounds import Round
-from engine.session_file import SessionWriter
+from engine.session_writer import SessionWriter
 from engine.settings import SamplerSettings, Settings, SettingsError
 from engine.toy import toy_pair
 

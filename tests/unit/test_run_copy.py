@@ -15,7 +15,8 @@ from engine.filed_rounds import TAIL
 from engine.recording import OpenedSession, RecordedRun, Recording
 from engine.rounds import Round
 from engine.run_copy import RunCopy, place_of
-from engine.session_file import SUFFIX, SessionFileError, SessionWriter
+from engine.session_file import SUFFIX, SessionFileError
+from engine.session_writer import SessionWriter
 
 
 def plain(index: int) -> Round:

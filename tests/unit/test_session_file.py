@@ -26,7 +26,9 @@ from engine.filed_rounds import TAIL
 from engine.generator import SpeculativeGenerator
 from engine.recording import OpenedSession, RecordedRun, Recording, stored_run
 from engine.rounds import ContentCheck
-from engine.session_file import SessionFileError, SessionReader, SessionWriter
+from engine.session_file import SessionFileError
+from engine.session_reader import SessionReader
+from engine.session_writer import SessionWriter
 from engine.settings import SamplerSettings, Settings
 from engine.toy import toy_pair
 
@@ -168,7 +170,7 @@ from pathlib import Path
 import engine.recording
 from engine.recording import Recording
 from engine.generator import SpeculativeGenerator
-from engine.session_file import SessionWriter
+from engine.session_writer import SessionWriter
 from engine.settings import Settings
 from engine.toy import toy_pair
 
@@ -290,7 +292,7 @@ def test_recording_moves_to_another_file_and_goes_on_there(tmp_path: Path) -> No
 def test_a_file_held_by_another_program_stops_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "held.draftscope"
     record_toy(path)
-    monkeypatch.setattr("engine.session_file.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("engine.session_writer.BUSY_SECONDS", 0.05)
     writer = SessionWriter(path)
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
@@ -404,7 +406,8 @@ def test_a_declared_blob_beyond_the_limit_is_not_allocated(tmp_path: Path, monke
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("UPDATE rounds SET arrays = zeroblob(3000000)")
     connection.close()
-    monkeypatch.setattr("engine.session_file.MOST_BYTES", 1_000_000)
+    for module in ("file", "reader"):
+        monkeypatch.setattr(f"engine.session_{module}.MOST_BYTES", 1_000_000)
     assert read_all(path) == "partial"
     shutil.rmtree(tmp_path)
 

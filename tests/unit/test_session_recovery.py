@@ -20,10 +20,13 @@ from writing import Writing
 import engine.filed_rounds
 import engine.recording
 import engine.session_file
+import engine.session_writer
 from engine.generator import SpeculativeGenerator
 from engine.recording import OpenedSession, RecordedRun, Recording
 from engine.rounds import ContentCheck, Round
-from engine.session_file import SessionFileError, SessionReader, SessionWriter, refusal
+from engine.session_file import SessionFileError
+from engine.session_reader import SessionReader
+from engine.session_writer import SessionWriter, refusal
 from engine.settings import Settings
 from engine.toy import toy_pair
 
@@ -140,7 +143,7 @@ def test_a_full_disk_that_has_room_again_is_gone_on_with(tmp_path: Path, monkeyp
             raise OSError(errno.ENOSPC, "No space left on device")
         return before
 
-    monkeypatch.setattr(engine.session_file, "_same_file", check)
+    monkeypatch.setattr(engine.session_writer, "same_file", check)
     sitting = Sitting(tmp_path, lambda path: full.__setitem__(0, True))
     assert "disk is full" in str(sitting.writer.failure)
     full[0] = False
@@ -260,7 +263,7 @@ def replaced(path: Path) -> None:
 def test_marks_that_cannot_be_written_are_said_once_and_kept_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Callable[[Path], None], word: str
 ) -> None:
-    monkeypatch.setattr(engine.session_file, "BUSY_SECONDS", 0.02)
+    monkeypatch.setattr(engine.session_writer, "BUSY_SECONDS", 0.02)
     path = tmp_path / "a.draftscope"
     record_toy(path, max_tokens=40)
     (said,) = mark_opened(path, (3, "look"), (4, "here"), spoil=spoil)
@@ -383,7 +386,7 @@ def test_large_rounds_leave_the_memory_sooner(tmp_path: Path, monkeypatch: pytes
 def test_whoever_makes_rounds_waits_while_too_much_waits_for_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine.session_file, "MOST_WAITING", 100_000)
+    monkeypatch.setattr(engine.session_writer, "MOST_WAITING", 100_000)
     path = tmp_path / "a.draftscope"
     recording = Recording()
     recording.writer = writer = SessionWriter(path)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.generator import SpeculativeGenerator
 from engine.recording import Recording
-from engine.session_file import SessionWriter
+from engine.session_writer import SessionWriter
 from engine.settings import Settings
 from engine.toy import toy_pair
 
