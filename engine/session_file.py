@@ -92,6 +92,7 @@ class StoredRun:
 
 
 def configure(connection: sqlite3.Connection) -> None:
+    """Have SQLite trust nothing in a file, and allocate no more for a value than MOST_BYTES."""
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_BYTES)
@@ -121,6 +122,7 @@ def own_layout() -> dict[str, list[str]]:
 
 
 def layout_in(connection: sqlite3.Connection) -> Any:
+    """How a file says that its records are laid out, unchecked; None where it doesn't say."""
     found = connection.execute("SELECT value FROM meta WHERE name = 'layout'").fetchone()
     return json.loads(found[0]) if found else None
 
