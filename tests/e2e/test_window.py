@@ -141,7 +141,6 @@ def grab(tmp_path: Path) -> Callable[..., tuple[subprocess.CompletedProcess[str]
     ("options", "size"),
     [
         ((), (1440, 900)),
-        (("--toy",), (1440, 900)),
         (("--run", "--toy", "--after", "7", "--size", "1024x700", "--theme", "dark"), (1024, 700)),
         (("--run", "--toy", "--after", "finished", "-n", "30"), (1440, 900)),
         (("--run", "--toy", "--after", "5", "--while-running", "--pace", "0.01", "-n", "-1"), (1440, 900)),

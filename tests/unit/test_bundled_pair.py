@@ -111,7 +111,7 @@ def differences(pair: Pair, stochastic: bool) -> Iterator[float]:
     for seed in range(10):
         rates = []
         for rewind in ("correct", "legacy-rewind"):
-            settings = Settings(max_tokens=100, seed=seed, record=False, rewind=rewind)
+            settings = Settings(max_tokens=60, seed=seed, record=False, rewind=rewind)
             rates.append(run(pair, settings, stochastic).statistics.per_position_acceptance or 0.0)
         yield rates[0] - rates[1]
 
