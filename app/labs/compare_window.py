@@ -36,6 +36,7 @@ from app.panels.rows_table import Cell, Column, Row, RowsTable
 from app.run_sources import Source, known_sources, list_steps, opener
 from app.session import Session
 from app.side_thread import SideThread
+from engine.compare_counters import Counter, Verdict
 from engine.first_difference import Side
 from engine.session_file import SUFFIX
 
@@ -485,7 +486,7 @@ class CompareWindow(QDialog):
         self.tests.set_rows(len(rows), rows.__getitem__, texts)
 
     def _show_counters(self, shown: Compared | None) -> None:
-        rows = [] if shown is None else [counter_row(counter) for counter in shown.found.counters]
+        rows = [] if shown is None else [counter_row(c, shown.found.verdict) for c in shown.found.counters]
         self.counters.set_rows(len(rows), rows.__getitem__)
 
     def _refresh_goes(self, shown: Compared | None) -> None:
@@ -622,10 +623,10 @@ def _numbers(side: Side) -> tuple[float | None, float | None, float | None]:
 _SIDES = ("A", "B", "B − A")
 
 
-def counter_row(counter: Any) -> Row:
+def counter_row(counter: Counter, verdict: Verdict) -> Row:
     """One counter of both runs."""
     name, *values = counter_cells(counter)
-    bold = is_beyond_noise(counter)
+    bold = is_beyond_noise(counter, verdict)
     cells = [Cell(name)]
     for at, value in enumerate(values):
         spans = at % 2 == 1

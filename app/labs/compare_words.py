@@ -8,7 +8,7 @@ from typing import Any
 from app.format import NOTHING, comparison, plural, significant, visible_text
 from app.headless.terminal import table
 from engine.compare import Comparison, rules_of
-from engine.compare_counters import Counter
+from engine.compare_counters import Counter, Verdict
 from engine.first_difference import Side
 from engine.recording import RecordedRun
 from engine.text import Vocabulary
@@ -106,7 +106,7 @@ def written_test(side: Side, vocabulary: Vocabulary) -> str:
     return NOTHING
 
 
-def is_beyond_noise(counter: Counter) -> bool:
-    """Whether the interval of the difference leaves 0 out."""
+def is_beyond_noise(counter: Counter, verdict: Verdict) -> bool:
+    """Whether the interval of the difference leaves 0 out, between runs that are long enough for a verdict."""
     found = counter.difference_interval
-    return found is not None and (found[0] > 0 or found[1] < 0)
+    return verdict.more_than_noise is not None and found is not None and (found[0] > 0 or found[1] < 0)

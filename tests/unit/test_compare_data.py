@@ -165,12 +165,18 @@ def test_the_words_of_a_test() -> None:
 
 def test_a_difference_is_bold_only_beyond_noise() -> None:
     good, bad = drafted_run([True] * 90 + [False] * 10), drafted_run([False] * 90 + [True] * 10)
+    few = drafted_run([True] * 9 + [False]), drafted_run([False] * 9 + [True])
+
+    def bold(a: RecordedRun, b: RecordedRun) -> set[str]:
+        found = compared(a, b).found
+        return {counter.name for counter in found.counters if is_beyond_noise(counter, found.verdict)}
+
+    assert "per_position_acceptance" in bold(good, bad)
+    assert "rounds" not in bold(good, bad), "a count has no interval"
+    assert bold(good, good) == set()
+    assert bold(*few) == set(), "too few to tell"
     counters = {counter.name: counter for counter in compared(good, bad).found.counters}
-    assert is_beyond_noise(counters["per_position_acceptance"])
-    assert not is_beyond_noise(counters["rounds"]), "a count has no interval"
     assert counter_cells(counters["per_position_acceptance"])[:2] == ("per_position_acceptance", "0.9000")
-    same = {counter.name: counter for counter in compared(good, good).found.counters}
-    assert not is_beyond_noise(same["per_position_acceptance"])
 
 
 def test_the_report_holds_settings_difference_and_verdict() -> None:
