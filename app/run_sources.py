@@ -45,6 +45,15 @@ class Source:
         return self.place[0] == other.place[0]
 
 
+def place_in(session: Session, run: RecordedRun) -> Place | None:
+    """Where a run that the window knows is recorded, None for one in memory alone."""
+    for opened in session.opened:
+        for known, stored in zip(opened.runs, opened.stored, strict=True):
+            if known is run:
+                return opened.path, stored.id
+    return place_of(run)
+
+
 def known_sources(session: Session) -> list[Source]:
     """Every run that the window knows, opened recordings first."""
     found = []

@@ -16,7 +16,7 @@ from app.headless.request import DEFAULT_PROMPT, TOY_PROMPT, chat_prompt
 from app.jobs import Job, Steps
 from app.model_choice import TOY, Chosen
 from app.recorder import Recorder
-from app.run_sources import known_sources
+from app.run_sources import place_in
 from app.samples import samples
 from app.view import View
 from app.worker import BUNDLED, EngineRoom, Fork, PairSummary, Worker
@@ -348,8 +348,7 @@ class Session(QObject):
             self.message.emit("error", f"The run can't be forked: {error}.")
             return
         self._forked = (run, at)
-        place = next((source.place for source in known_sources(self) if source.run is run), None)
-        rounds = FirstRounds(RunCopy(run, place), at)
+        rounds = FirstRounds(RunCopy(run, place_in(self, run)), at)
         self.worker.run("", settings, fork=Fork(run.header, rounds, forced, note))
 
     def toggle_pause(self) -> None:

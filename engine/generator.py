@@ -260,12 +260,14 @@ class SpeculativeGenerator:
         seen = distributions(observation, host, k) if observation is not None else ()
         drafts = drafts_of(drafted, count, len(emitted), host, seen)
         clock.append(time.perf_counter())
-        main, draft = caches.rewind(self._context, start, k, min(count, len(emitted)), len(emitted))
+        length = len(context)
+        context += emitted
+        main, draft = caches.rewind(context, start, k, min(count, len(emitted)), len(emitted))
         self._hold_to_the_law(caches.broken_laws(main, draft, k))
         clock.append(time.perf_counter())
         record = Round(
             index=self._index,
-            context_length=len(context),
+            context_length=length,
             rule=self.rule.id,
             rule_label=self._label(),
             rule_reason=reason,

@@ -46,11 +46,6 @@ class DownloadStrip(QWidget):
         line.addWidget(self.button)
         self.hide()
 
-    @property
-    def is_busy(self) -> bool:
-        """The Hub is asked, or a download goes."""
-        return self._tasks.is_going(_TASK)
-
     def offer(self, hub_id: str) -> None:
         """Offer this id, "" for none; what goes on for it goes on."""
         if hub_id == self._id:

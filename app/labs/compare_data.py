@@ -21,7 +21,6 @@ from engine.compare import Comparison, compare
 from engine.recording import RecordedRun
 from engine.rounds import SOURCES
 from engine.session_file import SessionFileError
-from engine.statistics import wilson_interval
 from engine.text import Vocabulary
 
 Values = npt.NDArray[np.float64]
@@ -200,13 +199,6 @@ def drift_buckets(drift: npt.NDArray[np.int64], pixels: int, rounds: int) -> npt
         part = drift[low[at] : high[at]]
         found[at] = part[np.abs(part).argmax()]
     return found
-
-
-def band_of(curve: Curve) -> tuple[float, float] | None:
-    """The 95 % Wilson interval of the whole run."""
-    if curve.rate is None:
-        return None
-    return wilson_interval(round(curve.rate * curve.n), curve.n)
 
 
 def drift_words(drift: npt.NDArray[np.int64]) -> str:

@@ -26,13 +26,6 @@ def session(qtbot) -> Iterator[Session]:
     assert made.shutdown()
 
 
-@pytest.fixture
-def told(session: Session) -> list[tuple[str, str]]:
-    messages: list[tuple[str, str]] = []
-    session.message.connect(lambda kind, text: messages.append((kind, text)))
-    return messages
-
-
 def settings(**changed: object) -> Settings:
     return dataclasses.replace(SETTINGS, **changed)
 
@@ -97,23 +90,23 @@ def test_a_fault_turned_on_in_a_run_is_run_to(qtbot, session) -> None:
     wait(qtbot, session, "ready")
 
 
-def test_an_end_without_it_is_told(qtbot, session, told) -> None:
+def test_an_end_without_it_is_told(qtbot, session, messages) -> None:
     session.run_to("drift", PROMPT, settings(max_tokens=12))
     wait(qtbot, session, "ready")
-    assert told == [("notice", "The run ended without a round that changes the drift to something other than 0.")]
+    assert messages == [("notice", "The run ended without a round that changes the drift to something other than 0.")]
 
 
-def test_an_end_in_the_round_that_meets_it_is_told(qtbot, session, told) -> None:
+def test_an_end_in_the_round_that_meets_it_is_told(qtbot, session, messages) -> None:
     known = toy_run(rewind="legacy-rewind")
     first = known.invariants.first_round
     emitted = sum(len(record.emitted) for record in list(known)[: first + 1])
     session.run_to("invariant", PROMPT, settings(rewind="legacy-rewind", max_tokens=emitted))
     run = wait(qtbot, session, "ready")
     assert len(run) == first + 1
-    assert told[0][1].startswith("The run ended with the round that was run to: invariant '")
+    assert messages[0][1].startswith("The run ended with the round that was run to: invariant '")
 
 
-def test_a_pause_or_a_stop_by_hand_takes_it_back(qtbot, session, told) -> None:
+def test_a_pause_or_a_stop_by_hand_takes_it_back(qtbot, session, messages) -> None:
     session.set_pace(0.01)
     session.run_to("invariant", PROMPT, SETTINGS)
     qtbot.waitUntil(lambda: session.view.run is not None and len(session.view.run) > 2, timeout=5000)
@@ -130,7 +123,7 @@ def test_a_pause_or_a_stop_by_hand_takes_it_back(qtbot, session, told) -> None:
     wait(qtbot, session, "paused")
     session.stop()
     wait(qtbot, session, "ready")
-    assert told == []
+    assert messages == []
 
 
 def test_without_a_drafter_nothing_can_drift(session) -> None:
