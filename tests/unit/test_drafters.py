@@ -331,3 +331,35 @@ def test_the_record_names_what_drafts_in_every_round(pair: Pair, tmp_path: Path)
         last, drafting = stored.taken_over[-1]
         stored.taken_over[-1] = last, dataclasses.replace(drafting, drafter="magic")
         assert "doesn't know the drafter" in str(stored.why_no_proposal_meter("stochastic"))
+
+
+@pytest.mark.parametrize("k", [0, 4])
+def test_a_new_drafter_reads_the_text_though_a_fault_is_on_or_nothing_is_drafted(pair: Pair, k: int) -> None:
+    settings = Settings(seed=2, max_tokens=30, rewind="legacy-rewind", num_draft_tokens=k)
+    generator = SpeculativeGenerator(pair, settings, stochastic=True)
+    generator.start(PROMPT)
+    rounds = generator.rounds()
+    debt = next(rounds).debt
+    generator.change(drafter="dropped:1-2")
+    record = next(rounds)
+    assert record.draft_cache is not None
+    assert record.draft_cache.refed == record.draft_cache.start == record.context_length - 1 - debt
+
+
+def test_what_a_model_is_owed_is_forgotten_by_a_drafter_without_a_cache(pair: Pair) -> None:
+    generator = SpeculativeGenerator(pair, Settings(seed=2, max_tokens=60, drafter="self"), stochastic=True)
+    generator.start(PROMPT)
+    rounds = generator.rounds()
+    assert next(rounds).debt == 1, "all drafts were accepted"
+    generator.change(drafter="prompt-lookup:2")
+    assert next(rounds).debt == 0
+    generator.change(drafter="self")
+    record = next(rounds)
+    assert record.draft_cache is not None
+    assert record.draft_cache.start == record.context_length - 1
+
+
+def test_a_drafter_that_reports_no_q_shows_none(pair: Pair) -> None:
+    _, rounds = run(pair, "self,no-q")
+    assert all(draft.q is None for record in rounds for draft in record.drafts)
+    assert all(seen.q is None for record in rounds for seen in record.distributions)
